@@ -1,0 +1,68 @@
+//===- WeightRecipe.h - how a weight is made from the checkpoint -*- C++ -*-==//
+///
+/// \file
+/// A weight of the artifact is a small expression over checkpoint tensors. The
+/// compiler carries it as IR (dialects/Encoder, `encoder.weight`); this is the
+/// same as plain data, evaluated once by the artifact writer. Sums and scales
+/// are done in double with one rounding at the end.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_CODEGEN_ARTIFACT_WEIGHTRECIPE_H
+#define ENCAST_CODEGEN_ARTIFACT_WEIGHTRECIPE_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace encast {
+
+enum class ElementType { F32, F16, BF16 };
+
+struct RecipeStep {
+  enum class Kind {
+    Tensor, ///< A checkpoint tensor, `file` and `tensor` name it.
+    Concat, ///< Operands one after the other along dimension 0.
+    Slice,  ///< Rows [begin, begin + shape[0]) of the operand.
+    Add,    ///< Elementwise sum of two or more operands of one shape.
+    Scale,  ///< Operand times `factor`.
+    Cast,   ///< Operand in `type`.
+    PadRows, ///< Dimension 0 in groups of `group` rows, each padded with zero
+             ///< rows to `padded` rows (heads to whole panels).
+    PackPanels ///< [N, K] to panels [ceil(N / 16)][K][16], missing columns zero;
+               ///< [N] to [ceil(N / 16) * 16]. Always f32.
+  };
+  Kind kind;
+  std::vector<int> operands; ///< Indices of earlier steps.
+  std::string file, tensor;  ///< Tensor only; file as in the IR.
+  std::vector<int64_t> shape; ///< Of the result.
+  ElementType type = ElementType::F32; ///< Of the result.
+  int64_t begin = 0;               ///< Slice.
+  double factor = 1.0;             ///< Scale.
+  int64_t group = 0, padded = 0;   ///< PadRows.
+};
+
+/// The last step is the weight.
+struct WeightRecipe {
+  std::string name; ///< Symbol, names the weight in errors.
+  std::vector<RecipeStep> steps;
+};
+
+/// Where checkpoint tensors come from; the driver injects it.
+class WeightSource {
+public:
+  virtual ~WeightSource() = default;
+  /// The bytes of a tensor, row-major little endian, valid as long as the source.
+  /// False with `error` if it is missing or is not of this shape and type.
+  virtual bool read(const std::string &file, const std::string &tensor,
+                    const std::vector<int64_t> &shape, ElementType type,
+                    const uint8_t *&bytes, std::string &error) = 0;
+};
+
+/// Evaluates a recipe. False with `error` naming tensor and index if a value
+/// used is not finite, or if an exact cast was asked and is not possible.
+bool evaluateRecipe(const WeightRecipe &recipe, WeightSource &source,
+                    std::vector<uint8_t> &bytes, std::string &error);
+
+} // namespace encast
+
+#endif // ENCAST_CODEGEN_ARTIFACT_WEIGHTRECIPE_H
