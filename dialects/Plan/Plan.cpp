@@ -1,0 +1,284 @@
+//===- Plan.cpp - the plan dialect ----------------------------------------===//
+///
+/// \file
+/// Attributes, custom syntax and verifiers of the plan dialect.
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Plan/Plan.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace encast::plan;
+
+#include "dialects/Plan/PlanDialect.cpp.inc"
+#include "dialects/Plan/PlanEnums.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Addresses
+//===----------------------------------------------------------------------===//
+
+AtAttr At::attr(MLIRContext *context) const {
+  auto name = [&](StringRef symbol) {
+    return symbol.empty() ? FlatSymbolRefAttr()
+                          : FlatSymbolRefAttr::get(context, symbol);
+  };
+  return AtAttr::get(context, name(symbol), name(by), sequence, offset,
+                     rowBytes, panelBytes, keyBytes, planes, planeFirst,
+                     planesPerPanel, planeRows);
+}
+
+/// Prints `@x[by @ids] + row * 1536 + plane(2 + panel * 4, tokens) + 128`.
+static void printAt(AsmPrinter &printer, AtAttr at) {
+  printer << at.getSymbol();
+  if (at.getBy())
+    printer << "[by " << at.getBy() << "]";
+  if (at.getSequence())
+    printer << "[by sequence]";
+  auto term = [&](StringRef name, int64_t factor) {
+    if (factor)
+      printer << " + " << name << " * " << factor;
+  };
+  term("row", at.getRowBytes());
+  term("panel", at.getPanelBytes());
+  term("key", at.getKeyBytes());
+  if (at.getPlanes())
+    printer << " + plane(" << at.getPlaneFirst() << " + panel * "
+            << at.getPlanesPerPanel() << ", "
+            << stringifyDomain(at.getPlaneRows()) << ")";
+  if (at.getOffset())
+    printer << " + " << at.getOffset();
+}
+
+static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
+  FlatSymbolRefAttr symbol, by;
+  bool sequence = false;
+  if (parser.parseAttribute(symbol))
+    return failure();
+  if (succeeded(parser.parseOptionalLSquare())) {
+    if (parser.parseKeyword("by"))
+      return failure();
+    if (succeeded(parser.parseOptionalKeyword("sequence")))
+      sequence = true;
+    else if (parser.parseAttribute(by))
+      return failure();
+    if (parser.parseRSquare())
+      return failure();
+  }
+  int64_t offset = 0, row = 0, panel = 0, key = 0, first = 0, perPanel = 0;
+  bool planes = false;
+  Domain planeRows = Domain::Tokens;
+  auto factor = [&](int64_t &value) -> ParseResult {
+    return failure(parser.parseStar() || parser.parseInteger(value));
+  };
+  while (succeeded(parser.parseOptionalPlus())) {
+    if (succeeded(parser.parseOptionalKeyword("row"))) {
+      if (factor(row))
+        return failure();
+    } else if (succeeded(parser.parseOptionalKeyword("panel"))) {
+      if (factor(panel))
+        return failure();
+    } else if (succeeded(parser.parseOptionalKeyword("key"))) {
+      if (factor(key))
+        return failure();
+    } else if (succeeded(parser.parseOptionalKeyword("plane"))) {
+      planes = true;
+      StringRef domain;
+      SMLoc place;
+      if (parser.parseLParen() || parser.parseInteger(first) ||
+          parser.parsePlus() || parser.parseKeyword("panel") ||
+          factor(perPanel) || parser.parseComma() ||
+          parser.getCurrentLocation(&place) || parser.parseKeyword(&domain) ||
+          parser.parseRParen())
+        return failure();
+      std::optional<Domain> known = symbolizeDomain(domain);
+      if (!known)
+        return parser.emitError(place, "unknown domain '") << domain << "'";
+      planeRows = *known;
+    } else if (parser.parseInteger(offset)) {
+      return failure();
+    }
+  }
+  result = AtAttr::get(parser.getContext(), symbol, by, sequence, offset, row,
+                       panel, key, planes, first, perPanel, planeRows);
+  return success();
+}
+
+void AtAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printAt(printer, *this);
+  printer << ">";
+}
+
+Attribute AtAttr::parse(AsmParser &parser, Type) {
+  AtAttr result;
+  if (parser.parseLess() || parseAt(parser, result) || parser.parseGreater())
+    return {};
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands of calls: `(@x + row * 1536, rows, 64)`
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseOperands(OpAsmParser &parser, ArrayAttr &operands) {
+  SmallVector<Attribute> list;
+  auto parseOne = [&]() -> ParseResult {
+    SMLoc place = parser.getCurrentLocation();
+    int64_t value;
+    OptionalParseResult integer = parser.parseOptionalInteger(value);
+    if (integer.has_value()) {
+      if (failed(*integer))
+        return failure();
+      list.push_back(parser.getBuilder().getI64IntegerAttr(value));
+      return success();
+    }
+    StringRef keyword;
+    if (succeeded(parser.parseOptionalKeyword(&keyword))) {
+      std::optional<Count> count = symbolizeCount(keyword);
+      if (!count)
+        return parser.emitError(place, "unknown number '") << keyword << "'";
+      list.push_back(CountAttr::get(parser.getContext(), *count));
+      return success();
+    }
+    AtAttr at;
+    if (parseAt(parser, at))
+      return failure();
+    list.push_back(at);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseOne))
+    return failure();
+  operands = parser.getBuilder().getArrayAttr(list);
+  return success();
+}
+
+static void printOperands(OpAsmPrinter &printer, Operation *,
+                          ArrayAttr operands) {
+  printer << "(";
+  llvm::interleaveComma(operands, printer, [&](Attribute operand) {
+    if (auto at = dyn_cast<AtAttr>(operand))
+      printAt(printer, at);
+    else if (auto count = dyn_cast<CountAttr>(operand))
+      printer << stringifyCount(count.getValue());
+    else if (auto value = dyn_cast<IntegerAttr>(operand))
+      printer << value.getInt();
+    else
+      printer.printAttribute(operand);
+  });
+  printer << ")";
+}
+
+/// Every operand is an address, a number of the item or an integer, and
+/// addresses start at a symbol that exists.
+static LogicalResult verifyOperands(Operation *op, FlatSymbolRefAttr callee,
+                                    ArrayAttr operands) {
+  auto known = [&](FlatSymbolRefAttr symbol) {
+    return SymbolTable::lookupNearestSymbolFrom(op, symbol) != nullptr;
+  };
+  if (!known(callee))
+    return op->emitOpError() << "calls " << callee << ", which is not defined";
+  for (Attribute operand : operands) {
+    if (auto at = dyn_cast<AtAttr>(operand)) {
+      if (!known(at.getSymbol()))
+        return op->emitOpError()
+               << "reads " << at.getSymbol() << ", which is not defined";
+      if (at.getBy()) {
+        auto slot = dyn_cast_or_null<SlotOp>(
+            SymbolTable::lookupNearestSymbolFrom(op, at.getBy()));
+        if (!slot || slot.getKind() == SlotKind::Arena ||
+            slot.getKind() == SlotKind::Output ||
+            slot.getKind() == SlotKind::Block ||
+            slot.getKind() == SlotKind::Workspace)
+          return op->emitOpError() << "takes rows by " << at.getBy()
+                                   << ", which is no index slot";
+      }
+    } else if (!isa<CountAttr, IntegerAttr>(operand)) {
+      return op->emitOpError() << "has an operand that is neither an address "
+                                  "nor a number: "
+                               << operand;
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Verifiers
+//===----------------------------------------------------------------------===//
+
+LogicalResult SlotOp::verify() {
+  bool arena = getKind() == SlotKind::Arena;
+  bool local = getKind() == SlotKind::Block || getKind() == SlotKind::Workspace;
+  if (arena && (!getRows() || !getRowBytes()))
+    return emitOpError("in the arena needs rows and row_bytes");
+  if (arena && (*getRows() == Domain::AttentionTokens ||
+                *getRows() == Domain::AttentionSelected))
+    return emitOpError() << "has rows " << stringifyDomain(*getRows())
+                         << ", expected tokens, selected, picked or sequences";
+  if (local && !getRowBytes())
+    return emitOpError() << "of kind " << stringifySlotKind(getKind())
+                         << " needs row_bytes";
+  if (getKind() == SlotKind::Output && !getIndex())
+    return emitOpError("of kind output needs index");
+  if (getRowBytes() && *getRowBytes() <= 0)
+    return emitOpError() << "expects positive row_bytes, but got "
+                         << *getRowBytes();
+  return success();
+}
+
+LogicalResult StepOp::verify() {
+  bool attention = getDomain() == Domain::AttentionTokens ||
+                   getDomain() == Domain::AttentionSelected;
+  if (attention != getHeads().has_value())
+    return emitOpError(attention ? "over attention needs heads"
+                                 : "has heads, but is not over attention");
+  if (getMaxRows() < 1 || getRowTile() < 1 || getSplitRows() < 0)
+    return emitOpError("expects rows and by of at least 1 and split of at "
+                       "least 0");
+  for (Operation &op : getBody().front())
+    if (!isa<CallOp, ForRowsOp, ForPanelsOp, InvokeOp>(op))
+      return emitOpError() << "holds '" << op.getName()
+                           << "', expected calls only";
+  return success();
+}
+
+LogicalResult CallOp::verify() {
+  return verifyOperands(*this, getCalleeAttr(), getArgs());
+}
+
+LogicalResult ForRowsOp::verify() {
+  return verifyOperands(*this, getCalleeAttr(), getArgs());
+}
+
+LogicalResult ForEachPanelOp::verify() {
+  return verifyOperands(*this, getCalleeAttr(), getArgs());
+}
+
+LogicalResult ForPanelsOp::verify() {
+  if (getColumns() < 1 || getPanels() != (getColumns() + 15) / 16)
+    return emitOpError() << "of " << getColumns() << " columns has "
+                         << (getColumns() + 15) / 16 << " panels, but got "
+                         << getPanels();
+  for (Operation &op : getBody().front())
+    if (!isa<CallOp, ForRowsOp, ForEachPanelOp>(op))
+      return emitOpError() << "holds '" << op.getName()
+                           << "', expected calls only";
+  return success();
+}
+
+void PlanDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Plan/PlanOps.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Plan/PlanAttrs.cpp.inc"
+      >();
+}
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Plan/PlanAttrs.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/Plan/PlanOps.cpp.inc"

@@ -1,0 +1,263 @@
+//===- PlanOps.td - the plan dialect -----------------------*- tablegen -*-===//
+//
+// Steps over items, memory for their rows, calls. Knows no operator of a model:
+// a new one never touches this file.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_DIALECTS_PLAN_PLANOPS
+#define ENCAST_DIALECTS_PLAN_PLANOPS
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def Plan_Dialect : Dialect {
+  let name = "plan";
+  let cppNamespace = "::encast::plan";
+  let summary = "steps over items, slots of the arena, calls";
+  let description = [{
+    A module of the plan stage is a list of slots (where rows live) and a list of
+    steps. All threads meet at a barrier between two steps. A step walks over a
+    domain in items; its body is a list of calls, each with the addresses that it
+    passes written as affine expressions of the item:
+
+    ```mlir
+    plan.slot @hidden arena rows tokens row_bytes 1536 colour 0
+    plan.step @layer.0.ffn over tokens rows 96 by 8 split 64 layer 1 {
+      plan.call @linear_k384_gelu(@hidden + row * 1536, @w + panel * 24576, ...)
+      plan.for_rows @layer_norm_384(@sum + row * 1536, @gain, @shift, ...)
+    }
+    ```
+
+    The numbers of enums are those of runtime/include/encast_abi.h.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class Plan_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Plan_Dialect, mnemonic, traits>;
+
+def Plan_Domain : I32EnumAttr<"Domain", "what a step walks over", [
+    I32EnumAttrCase<"Tokens", 0, "tokens">,
+    I32EnumAttrCase<"Selected", 1, "selected">,
+    I32EnumAttrCase<"Picked", 2, "picked">,
+    I32EnumAttrCase<"Sequences", 3, "sequences">,
+    I32EnumAttrCase<"AttentionTokens", 4, "attention_tokens">,
+    I32EnumAttrCase<"AttentionSelected", 5, "attention_selected">]> {
+  let cppNamespace = "::encast::plan";
+  let genSpecializedAttr = 0;
+}
+def Plan_DomainAttr : EnumAttr<Plan_Dialect, Plan_Domain, "domain">;
+
+def Plan_SlotKind : I32EnumAttr<"SlotKind", "what the address of a slot is", [
+    I32EnumAttrCase<"Arena", 0, "arena">,
+    I32EnumAttrCase<"Output", 1, "output">,
+    I32EnumAttrCase<"Ids", 2, "ids">,
+    I32EnumAttrCase<"Types", 3, "types">,
+    I32EnumAttrCase<"Positions", 4, "positions">,
+    I32EnumAttrCase<"Selected", 5, "selected">,
+    I32EnumAttrCase<"First", 6, "first">,
+    I32EnumAttrCase<"Pick", 7, "pick">,
+    I32EnumAttrCase<"Block", 100, "block">,
+    I32EnumAttrCase<"Workspace", 101, "workspace">]> {
+  let cppNamespace = "::encast::plan";
+  let genSpecializedAttr = 0;
+}
+def Plan_SlotKindAttr : EnumAttr<Plan_Dialect, Plan_SlotKind, "slot_kind">;
+
+def Plan_Count : I32EnumAttr<"Count", "a number of the item", [
+    I32EnumAttrCase<"Rows", 0, "rows">,
+    I32EnumAttrCase<"Panels", 1, "panels">,
+    I32EnumAttrCase<"Keys", 2, "keys">,
+    I32EnumAttrCase<"SequenceTokens", 3, "sequence_tokens">,
+    I32EnumAttrCase<"TokenPlaneBytes", 4, "token_plane_bytes">,
+    I32EnumAttrCase<"SelectedPlaneBytes", 5, "selected_plane_bytes">,
+    I32EnumAttrCase<"PanelColumns", 6, "panel_columns">]> {
+  let cppNamespace = "::encast::plan";
+  let genSpecializedAttr = 0;
+  let description = [{
+    rows, panels, keys: fields of encast_abi_item. sequence_tokens: tokens of
+    sequence `row` (plan.for_rows over sequences). *_plane_bytes: 64 times T or
+    the number of SELECTED rows. panel_columns: how many of the 16 columns of
+    panel `panel` exist, `columns` of the enclosing plan.for_panels counted.
+  }];
+}
+def Plan_CountAttr : EnumAttr<Plan_Dialect, Plan_Count, "count">;
+
+def Plan_AtAttr : AttrDef<Plan_Dialect, "At"> {
+  let mnemonic = "at";
+  let summary = "an address, affine in the item";
+  let description = [{
+    The base address of `symbol` (a plan.slot or an encoder.weight) plus
+
+        offset + index * rowBytes + panel * panelBytes + key * keyBytes
+        + (planeFirst + panel * planesPerPanel) * planeRows * 64
+
+    `index` is the row; with `by` the int32 at that row of index slot `by`; with
+    `sequence` the first token of sequence `row`. A row of a block slot counts
+    from the first row of the row block. `planeRows` is T or the number of
+    SELECTED rows (a panel-major slot: planes of [rows][16] floats).
+
+    Printed `@x[by @ids] + row * 1536 + panel * 64 + plane(2 + panel * 4, tokens)
+    + 128`, terms that are zero left out.
+  }];
+  let parameters = (ins
+    "::mlir::FlatSymbolRefAttr":$symbol,
+    "::mlir::FlatSymbolRefAttr":$by,
+    "bool":$sequence,
+    "int64_t":$offset,
+    "int64_t":$rowBytes,
+    "int64_t":$panelBytes,
+    "int64_t":$keyBytes,
+    "bool":$planes,
+    "int64_t":$planeFirst,
+    "int64_t":$planesPerPanel,
+    "::encast::plan::Domain":$planeRows);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
+  let summary = "names memory for the rows of a value";
+  let description = [{
+    - `arena`: rows of the session's arena, `rows` domain, `row_bytes` each.
+      Slots of one colour share memory; a colour's size is the maximum of its
+      slots' sizes, counted if the run asks for any of `outputs` (a bit mask).
+    - `output`: the caller's memory of output `index`, rows back to back.
+    - `ids`, `types`, `positions`, `selected`, `first`, `pick`: int32 tables that
+      the runtime fills (encast_abi.h).
+    - `block`: `row_bytes` for each row of the row block, at `offset` in it.
+    - `workspace`: `row_bytes` at `offset` of the thread's own workspace.
+
+    Example:
+    ```mlir
+    plan.slot @layer.0.qkv arena rows tokens row_bytes 4608 colour 1 outputs 7
+    plan.slot @layer.0.up block row_bytes 6144 offset 147456
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Plan_SlotKindAttr:$kind,
+                       OptionalAttr<Plan_DomainAttr>:$rows,
+                       OptionalAttr<I64Attr>:$row_bytes,
+                       OptionalAttr<I64Attr>:$colour,
+                       OptionalAttr<I64Attr>:$offset,
+                       OptionalAttr<I64Attr>:$index,
+                       OptionalAttr<I64Attr>:$outputs);
+  let assemblyFormat = [{
+    $sym_name $kind (`rows` $rows^)? (`row_bytes` $row_bytes^)?
+    (`colour` $colour^)? (`offset` $offset^)? (`index` $index^)?
+    (`outputs` $outputs^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_StepOp : Plan_Op<"step", [NoTerminator, NoRegionArguments, Symbol]> {
+  let summary = "walks over a domain and runs calls on each item";
+  let description = [{
+    Row blocks hold at most `rows` rows, cut at multiples of `by`. If all rows
+    fit one block and are at most `split`, threads share the block and split each
+    call by panels. Steps run in their order, with a barrier between two.
+    `heads` is given for attention domains only, `layer` counts from 1.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Plan_DomainAttr:$domain,
+                       I64Attr:$max_rows, I64Attr:$row_tile, I64Attr:$split_rows,
+                       OptionalAttr<I64Attr>:$heads, OptionalAttr<I64Attr>:$layer);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `over` $domain (`heads` $heads^)? `rows` $max_rows `by` $row_tile
+    `split` $split_rows (`layer` $layer^)? attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+}
+
+class Plan_CallBase<string mnemonic, list<Trait> traits = []>
+    : Plan_Op<mnemonic, traits> {
+  // What the profile and the walker need of every call.
+  dag common = (ins OptionalAttr<StrAttr>:$name,
+                    DefaultValuedAttr<I64Attr, "3">:$modes,
+                    DefaultValuedAttr<I64Attr, "-1">:$outputs,
+                    DefaultValuedAttr<I64Attr, "0">:$panels,
+                    DefaultValuedAttr<I64Attr, "1">:$panel_tile,
+                    DefaultValuedAttr<I64Attr, "0">:$flops_per_row,
+                    DefaultValuedAttr<I64Attr, "0">:$flops_per_row_and_key);
+}
+
+def Plan_CallOp : Plan_CallBase<"call"> {
+  let summary = "calls a kernel once for the item";
+  let description = [{
+    The operands are the fields of the kernel's argument struct, in order. An
+    operand is an address (`#plan.at`), a number of the item (`#plan.count`) or
+    an integer. `panels` (0: none) is how many panels the call has in all; they
+    can be split at multiples of `panel_tile`. Runs in `modes` (1 all rows, 2
+    selected rows) and if any of `outputs` is asked (bit mask, -1 any).
+  }];
+  let arguments = !con((ins FlatSymbolRefAttr:$callee, ArrayAttr:$args),
+                       common);
+  let assemblyFormat = [{
+    $callee custom<Operands>($args) attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_ForRowsOp : Plan_CallBase<"for_rows"> {
+  let summary = "calls a row program for each row of the item";
+  let description = [{
+    The operands are the arguments of the program, a func.func with a pointer for
+    each address (the row's) and an index for each number.
+  }];
+  let arguments = !con((ins FlatSymbolRefAttr:$callee, ArrayAttr:$args),
+                       common);
+  let assemblyFormat = [{
+    $callee custom<Operands>($args) attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_ForPanelsOp : Plan_CallBase<"for_panels", [NoTerminator, NoRegionArguments]> {
+  let summary = "runs its body for each group of panels of the item";
+  let description = [{
+    Walks over the item's panels in groups of `panel_tile`; in the body `panel`
+    and `panels` are the group's. `columns` is how many columns there are in all
+    (`panels` is columns / 16, rounded up). The body holds plan.for_each_panel,
+    plan.call and plan.for_rows without panels of their own.
+  }];
+  let arguments = !con((ins I64Attr:$columns), common);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `columns` $columns attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_ForEachPanelOp : Plan_Op<"for_each_panel", [HasParent<"ForPanelsOp">]> {
+  let summary = "calls a program for each panel of the group";
+  let description = [{
+    Like plan.for_rows, but once per panel; the row is 0. Inside of
+    plan.for_panels only. `#plan.at` addresses of workspace slots count panels
+    from the first of the group.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, ArrayAttr:$args);
+  let assemblyFormat = [{
+    $callee custom<Operands>($args) attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_InvokeOp : Plan_CallBase<"invoke"> {
+  let summary = "calls a compiled function of the llvm stage";
+  let description = [{
+    What plan.call, plan.for_rows and plan.for_panels become: `function` is an
+    llvm.func with the signature of encast_abi_function, `kernel` names what it
+    runs, for the profile.
+  }];
+  let arguments = !con((ins FlatSymbolRefAttr:$function, StrAttr:$kernel), common);
+  let assemblyFormat = "$function `kernel` $kernel attr-dict";
+}
+
+def Plan_MemoryOp : Plan_Op<"memory"> {
+  let summary = "bytes of a thread's block and workspace";
+  let arguments = (ins I64Attr:$block_bytes, I64Attr:$workspace_bytes);
+  let assemblyFormat = "`block` $block_bytes `workspace` $workspace_bytes attr-dict";
+}
+
+#endif // ENCAST_DIALECTS_PLAN_PLANOPS
