@@ -68,7 +68,11 @@ enum {
   ENCAST_CPU_KNOWN = (1u << 7) - 1
 };
 
-/* What one run computes the last layer's tail for. */
+/*
+ * What one run computes the last layer's tail for. SELECTED is taken if no asked
+ * output needs all rows: per-sequence outputs with all_rows = 0 read the first
+ * token of each sequence, per-token outputs need all rows unless `rows` is given.
+ */
 enum {
   ENCAST_MODE_ALL = 1u << 0,     /* all token rows */
   ENCAST_MODE_SELECTED = 1u << 1 /* only rows that an output asks for */
@@ -79,12 +83,17 @@ enum {
  *   TOKENS    T rows
  *   SELECTED  the token rows that the tail is computed for: first the R given
  *             rows (if any asked output is per token), then the first token of
- *             each sequence (if any asked output is per sequence)
- *   PICKED    rows of per-token outputs: R where rows are given, else T
+ *             each sequence (if any asked output is per sequence); in mode ALL
+ *             the same as TOKENS
+ *   PICKED    rows of per-token outputs: R where rows are given, else T; none
+ *             if no per-token output is asked
  *   SEQUENCES B rows
  *   ATTENTION_* tiles of queries that lie in one sequence, times heads: `row`,
  *             `rows` are queries, `panel` is the head, `key`, `keys` the tokens
- *             of the sequence. Query rows are TOKENS or SELECTED rows.
+ *             of the sequence. Query rows are TOKENS, or SELECTED rows that
+ *             follow each other and lie in one sequence. They are cut into
+ *             ceil(rows / max_rows) or fewer tiles of equal size, a multiple of
+ *             row_tile; the last one may be smaller.
  */
 typedef enum encast_abi_domain {
   ENCAST_DOMAIN_TOKENS = 0,
@@ -120,7 +129,8 @@ typedef struct encast_abi_slot {
  *   bytes_per_token * T + bytes_per_sequence * B + bytes
  * counted if the run asks for any of `outputs`. The size of a colour is the
  * maximum of its forms, rounded up to ENCAST_ALIGNMENT; colours follow each
- * other in the arena in the order of their number.
+ * other in the arena in the order of their number. Each colour has a form, no
+ * field is negative. SELECTED rows are at most T + B.
  */
 typedef struct encast_abi_form {
   uint32_t colour;
@@ -172,9 +182,10 @@ typedef struct encast_abi_call {
   uint32_t panels;   /* panels in all; 0: can be split by rows only */
   uint32_t panel_tile; /* a split by panels happens at multiples of this */
   uint32_t reserved;
-  uint64_t outputs;  /* runs if any of these outputs is asked */
-  int64_t flops_per_row; /* 2 per multiply-add of matrix products */
-  int64_t flops_per_row_and_key;
+  uint64_t outputs;  /* runs if any of these outputs is asked; not 0 */
+  int64_t flops_per_row; /* 2 per multiply-add of matrix products, for a row of
+                            the domain over all panels and heads */
+  int64_t flops_per_row_and_key; /* the same, times the keys of the sequence */
 } encast_abi_call;
 
 /*
@@ -192,7 +203,8 @@ typedef struct encast_abi_step {
   uint32_t row_tile;   /* blocks are cut at multiples of this */
   uint32_t split_rows;
   uint32_t heads;      /* ATTENTION_*: heads; else 0 */
-  uint32_t first_call; /* in the variant's calls */
+  uint32_t first_call; /* in the variant's calls, where the calls of all steps
+                          follow each other in order */
   uint32_t call_count;
 } encast_abi_step;
 
@@ -239,8 +251,10 @@ typedef struct encast_abi_descriptor {
   uint64_t required_features; /* of the runtime; an unknown bit refuses */
   uint64_t descriptor_bytes;
   /*
-   * XXH3 (128 bits: low, high) over the contents of all SHF_ALLOC sections of
-   * type PROGBITS in the order of their addresses, with these 16 bytes as zero.
+   * XXH3 (128 bits: low, high) over the contents of all SHF_ALLOC sections that
+   * have contents in the file (all types but NOBITS: an altered .dynamic or
+   * .dynsym kills dlopen just as altered code does), in the order of their
+   * addresses, with these 16 bytes as zero. `strip` keeps it.
    */
   uint64_t artifact_id[2];
   int64_t vocabulary;   /* ids are in [0, vocabulary) */
@@ -253,8 +267,9 @@ typedef struct encast_abi_descriptor {
   uint64_t metadata;    /* string: JSON for tools; see encast-inspect */
   uint64_t default_output; /* index */
   uint64_t weights_bytes;  /* size of the weights section */
-  uint64_t weights_file;   /* string: file beside the artifact that holds the
-                              weights; 0: in the artifact */
+  uint64_t weights_file;   /* string: name, without a folder, of the file beside
+                              the artifact that is the weights section; 0: in
+                              the artifact */
   encast_abi_table outputs;  /* encast_abi_output, at most 64 */
   encast_abi_table blobs;    /* encast_abi_blob */
   encast_abi_table variants; /* encast_abi_variant */
