@@ -20,25 +20,25 @@ enum class ElementType { F32, F16, BF16 };
 
 struct RecipeStep {
   enum class Kind {
-    Tensor, ///< A checkpoint tensor, `file` and `tensor` name it.
-    Concat, ///< Operands one after the other along dimension 0.
-    Slice,  ///< Rows [begin, begin + shape[0]) of the operand.
-    Add,    ///< Elementwise sum of two or more operands of one shape.
-    Scale,  ///< Operand times `factor`.
-    Cast,   ///< Operand in `type`.
-    PadRows, ///< Dimension 0 in groups of `group` rows, each padded with zero
-             ///< rows to `padded` rows (heads to whole panels).
-    PackPanels ///< [N, K] to panels [ceil(N / 16)][K][16], missing columns zero;
-               ///< [N] to [ceil(N / 16) * 16]. Always f32.
+    Tensor,    ///< A checkpoint tensor, `file` and `tensor` name it.
+    Concat,    ///< Operands one after the other along dimension 0.
+    Slice,     ///< Rows [begin, begin + shape[0]) of the operand.
+    Add,       ///< Elementwise sum of two or more operands of one shape.
+    Scale,     ///< Operand times `factor`.
+    Cast,      ///< Operand in `type`.
+    PadRows,   ///< Dimension 0 in groups of `group` rows, each padded with zero
+               ///< rows to `padded` rows (heads to whole panels).
+    PackPanels ///< [N, K] to panels [ceil(N / 16)][K][16], missing columns
+               ///< zero; [N] to [ceil(N / 16) * 16]. Always f32.
   };
   Kind kind;
-  std::vector<int> operands; ///< Indices of earlier steps.
-  std::string file, tensor;  ///< Tensor only; file as in the IR.
-  std::vector<int64_t> shape; ///< Of the result.
+  std::vector<int> operands;           ///< Indices of earlier steps.
+  std::string file, tensor;            ///< Tensor only; file as in the IR.
+  std::vector<int64_t> shape;          ///< Of the result.
   ElementType type = ElementType::F32; ///< Of the result.
-  int64_t begin = 0;               ///< Slice.
-  double factor = 1.0;             ///< Scale.
-  int64_t group = 0, padded = 0;   ///< PadRows.
+  int64_t begin = 0;                   ///< Slice.
+  double factor = 1.0;                 ///< Scale.
+  int64_t group = 0, padded = 0;       ///< PadRows.
 };
 
 /// The last step is the weight.
@@ -51,15 +51,20 @@ struct WeightRecipe {
 class WeightSource {
 public:
   virtual ~WeightSource() = default;
-  /// The bytes of a tensor, row-major little endian, valid as long as the source.
-  /// False with `error` if it is missing or is not of this shape and type.
+  /// The bytes of a tensor, row-major little endian, valid as long as the
+  /// source. False with `error` if it is missing or is not of this shape and
+  /// type.
   virtual bool read(const std::string &file, const std::string &tensor,
                     const std::vector<int64_t> &shape, ElementType type,
                     const uint8_t *&bytes, std::string &error) = 0;
 };
 
-/// Evaluates a recipe. False with `error` naming tensor and index if a value
-/// used is not finite, or if an exact cast was asked and is not possible.
+/// Evaluates a recipe into `bytes`, which takes the result's size. A cast to
+/// f32 keeps sums and scales in double, a cast to f16 or bf16 rounds. False
+/// with `error` naming the weight and step if the recipe does not fit together,
+/// the tensor and flat index if a value used is not finite, the weight and flat
+/// index if a value is beyond the range of the type it is rounded to. Temporary
+/// memory is a few blocks of rows.
 bool evaluateRecipe(const WeightRecipe &recipe, WeightSource &source,
                     std::vector<uint8_t> &bytes, std::string &error);
 
