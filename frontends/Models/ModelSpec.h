@@ -65,15 +65,23 @@ struct OutputSpec {
   };
   std::string name; ///< As contract: "logits", "token_logits", ...
   Kind kind = Kind::LastHiddenState;
-  LinearSpec classifier; ///< PooledLogits, TokenLogits, TokenColumn; the decoder
-                         ///< of VocabularyLogits (weight may be the word table).
-  LinearSpec transform;  ///< VocabularyLogits.
+  /// PooledLogits, TokenLogits, TokenColumn; the decoder of VocabularyLogits,
+  /// whose weight may be the word table.
+  LinearSpec classifier;
+  LinearSpec transform; ///< VocabularyLogits.
   NormSpec transformNorm;
   std::string transformActivation;
   int64_t column = 0; ///< TokenColumn.
 };
 
-enum class PoolingMode { Cls, Max, Mean, MeanSqrtLength, WeightedMean, LastToken };
+enum class PoolingMode {
+  Cls,
+  Max,
+  Mean,
+  MeanSqrtLength,
+  WeightedMean,
+  LastToken
+};
 
 /// One module of a sentence-transformers chain behind the transformer.
 struct SentenceModule {
@@ -81,9 +89,10 @@ struct SentenceModule {
   Kind kind = Kind::Normalize;
   std::vector<PoolingMode> pooling; ///< Concatenated in this order.
   LinearSpec dense;                 ///< Dense.
-  LinearSpec residual;              ///< Dense with use_residual; may be absent.
-  std::string activation = "none";  ///< Dense: a name of Activations.def.
-  NormSpec norm;                    ///< LayerNorm.
+  bool useResidual = false; ///< Dense: adds its input behind the activation,
+  LinearSpec residual;      ///< through this where the sizes differ.
+  std::string activation = "none"; ///< Dense: a name of Activations.def.
+  NormSpec norm;                   ///< LayerNorm.
 };
 
 struct ModelSpec {

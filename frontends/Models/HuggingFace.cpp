@@ -1,0 +1,138 @@
+//===- HuggingFace.cpp - a Hugging Face folder to a ModelSpec -------------===//
+///
+/// \file
+/// What all families share: which folder holds the transformer, which family it
+/// is, what marks a model whose computation is not the one its type says.
+//===----------------------------------------------------------------------===//
+
+#include "frontends/Models/ImportContext.h"
+#include "frontends/Models/Metadata.h"
+#include "frontends/Models/SentenceChain.h"
+
+namespace encast {
+namespace {
+
+using ImportFunction = bool (*)(ImportContext &);
+
+struct FamilyRow {
+  const char *type;
+  ImportFunction import;
+};
+
+constexpr FamilyRow kFamilies[] = {
+#define ENCAST_FAMILY(type, function) {type, function},
+#include "frontends/Models/Families.def"
+};
+
+/// Finds the family, and refuses what changes the computation of any family.
+const FamilyRow *chooseFamily(JsonFields &config) {
+  const FamilyRow *family = nullptr;
+  std::string type = config.string("model_type", "");
+  std::string valid;
+  for (const FamilyRow &row : kFamilies) {
+    if (type == row.type)
+      family = &row;
+    valid += (valid.empty() ? "" : ", ") + std::string(row.type);
+  }
+  if (!family)
+    config.fail("model_type", !config.has("model_type")
+                                  ? "is missing, expected one of " + valid
+                                  : "expected one of " + valid +
+                                        ", but got \"" + type + "\"");
+
+  // Remote code may compute anything; the best known case is named.
+  auto isJina = [](const std::string &text) {
+    return text.find("jina-bert") != std::string::npos ||
+           text.find("jinaai/xlm-roberta-flash") != std::string::npos;
+  };
+  std::string origin = config.string("_name_or_path", "");
+  if (isJina(origin))
+    config.fail("_name_or_path", "\"" + origin +
+                                     "\" marks a Jina model, which is not "
+                                     "supported");
+  if (const JsonValue *map = config.get("auto_map"))
+    for (const JsonValue &code : map->elements)
+      config.fail("auto_map",
+                  isJina(code.string)
+                      ? code.describe() +
+                            " marks a Jina model, which is not supported"
+                      : "the model runs code of its own (" + code.describe() +
+                            "), which is not supported");
+  if (config.has("quantization_config"))
+    config.fail("quantization_config",
+                "quantized checkpoints are not supported");
+  if (const JsonValue *pruned = config.get("pruned_heads"))
+    if (!pruned->elements.empty())
+      config.fail("pruned_heads", "pruned models are not supported");
+  return family;
+}
+
+} // namespace
+
+bool importHuggingFace(const std::string &folder, const ImportOptions &options,
+                       ModelSpec &spec, std::vector<std::string> &notes,
+                       std::string &error) {
+  spec = ModelSpec();
+  if (!isDirectory(folder)) {
+    error = folder + ": is not a folder";
+    return false;
+  }
+  SentenceChain chain;
+  if (!readSentenceChain(folder, chain, error))
+    return false;
+  std::string transformer = joinPath(folder, chain.transformer);
+  std::string path = joinPath(transformer, "config.json");
+  JsonValue document;
+  if (!readJsonFile(path, {}, document, error))
+    return false;
+  JsonFields config(document, path);
+  const FamilyRow *family = chooseFamily(config);
+  if (!config.ok(error))
+    return false;
+  // Stanford's ColBERT keeps its projection inside the BERT checkpoint.
+  if (fileExists(joinPath(folder, "artifact.metadata"))) {
+    error = joinPath(folder, "artifact.metadata") +
+            ": marks a ColBERT checkpoint, which is not supported";
+    return false;
+  }
+
+  CheckpointReader reader(folder);
+  std::vector<CheckpointTensor> stored;
+  if (!reader.list(chain.transformer, stored, error))
+    return false;
+  TensorBinder tensors(stored, transformer);
+  ImportContext context{options, config,
+                        tensors, !chain.modules.empty(),
+                        spec,    Task::FeatureExtraction,
+                        false,   0,
+                        notes,   error};
+  spec.family = family->type;
+  spec.padId = config.mentions("pad_token_id") && !config.has("pad_token_id")
+                   ? -1
+                   : config.integer("pad_token_id", 0, -1, INT32_MAX);
+  if (!config.ok(error) || !family->import(context))
+    return false;
+
+  // The chain is read even if nobody asks for its output: a folder that cannot
+  // be understood is not half imported.
+  std::set<std::string> files = tensors.files(), chainFiles;
+  std::vector<SentenceModule> modules;
+  if (!bindSentenceChain(folder, chain, spec.hidden, options.allowUnused,
+                         reader, modules, chainFiles, notes, error) ||
+      !collectMetadata(context, folder, transformer))
+    return false;
+  for (const OutputSpec &output : spec.outputs)
+    if (output.kind == OutputSpec::Kind::SentenceEmbedding) {
+      spec.sentence = modules;
+      files.insert(chainFiles.begin(), chainFiles.end());
+    }
+  for (const std::string &file : files) {
+    std::string hex;
+    if (!reader.sha256(file, hex, error))
+      return false;
+    spec.sources.emplace_back(file, hex);
+  }
+  return true;
+}
+
+} // namespace encast

@@ -1,0 +1,216 @@
+//===- Metadata.cpp - what a folder says about its model ------------------===//
+
+#include "frontends/Models/Metadata.h"
+
+#include <charconv>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+namespace encast {
+namespace {
+
+using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
+
+void write(Writer &writer, const std::string &text) {
+  writer.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
+}
+
+void writeMember(Writer &writer, const char *key, const std::string &text) {
+  if (text.empty())
+    return;
+  writer.Key(key);
+  write(writer, text);
+}
+
+/// Names of the logits: id2label where it has them, LABEL_i elsewhere.
+std::vector<std::string> readLabels(ImportContext &context) {
+  JsonFields &config = context.config;
+  std::vector<std::string> labels;
+  if (context.labels > 1 << 20)
+    return labels; // No classifier has that many names.
+  for (int64_t i = 0; i < context.labels; ++i)
+    labels.push_back("LABEL_" + std::to_string(i));
+  int64_t claimed = config.integer("num_labels", 2, 0, INT64_MAX);
+  const char *source = "num_labels";
+  if (const JsonValue *names = config.get("id2label")) {
+    source = "id2label";
+    claimed = static_cast<int64_t>(names->elements.size());
+    if (!names->is(JsonValue::Kind::Object))
+      config.fail("id2label",
+                  "expected an object, but got " + names->describe());
+    for (size_t i = 0; i < names->keys.size(); ++i) {
+      const std::string &key = names->keys[i];
+      const JsonValue &value = names->elements[i];
+      int64_t index = -1;
+      auto [end, code] =
+          std::from_chars(key.data(), key.data() + key.size(), index);
+      if (code != std::errc() || end != key.data() + key.size() || index < 0)
+        config.fail("id2label",
+                    "expected non-negative integers as keys, but got \"" + key +
+                        "\"");
+      if (!value.is(JsonValue::Kind::String) &&
+          !value.is(JsonValue::Kind::Integer))
+        config.fail("id2label",
+                    key + ": expected a string, but got " + value.describe());
+      if (index >= 0 && index < context.labels)
+        labels[static_cast<size_t>(index)] =
+            value.is(JsonValue::Kind::String) ? value.string : value.describe();
+    }
+  }
+  // The rows of multiple choice are scores of a choice, not labels.
+  if (context.task == Task::MultipleChoice)
+    labels.clear();
+  else if (!labels.empty() && claimed != context.labels)
+    context.notes.push_back(
+        config.where() + ": " + source + " says " + std::to_string(claimed) +
+        " labels, but the classifier has " + std::to_string(context.labels) +
+        " rows; the rows decide");
+  return labels;
+}
+
+/// The value of a line `license: x` in the front matter of a model card; empty
+/// if there is none, or if it is more than a plain word.
+std::string readLicense(const std::string &path) {
+  MappedFile file;
+  std::string ignored;
+  if (!fileExists(path) || !file.open(path, ignored))
+    return "";
+  std::string_view text = file.text().substr(0, 1 << 16);
+  auto nextLine = [&] {
+    size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' '))
+      line.remove_suffix(1);
+    return line;
+  };
+  if (nextLine() != "---")
+    return "";
+  constexpr std::string_view key = "license:";
+  while (!text.empty()) {
+    std::string_view line = nextLine();
+    if (line == "---")
+      return "";
+    if (line.substr(0, key.size()) != key)
+      continue;
+    line.remove_prefix(key.size());
+    while (!line.empty() && line.front() == ' ')
+      line.remove_prefix(1);
+    if (line.size() >= 2 && (line.front() == '"' || line.front() == '\'') &&
+        line.back() == line.front())
+      line = line.substr(1, line.size() - 2);
+    constexpr std::string_view allowed =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+-_";
+    if (line.find_first_not_of(allowed) != std::string_view::npos)
+      return "";
+    return std::string(line);
+  }
+  return "";
+}
+
+/// Reads `path` as an object; an empty one if the file does not exist.
+bool readOptional(const std::string &path, JsonValue &document,
+                  std::string &error) {
+  document = JsonValue();
+  document.kind = JsonValue::Kind::Object;
+  return !fileExists(path) || readJsonFile(path, {}, document, error);
+}
+
+} // namespace
+
+bool collectMetadata(ImportContext &context, const std::string &folder,
+                     const std::string &transformerFolder) {
+  JsonFields &config = context.config;
+  std::string type = config.string("model_type", "");
+  std::string architecture;
+  if (const JsonValue *classes = config.get("architectures"))
+    if (!classes->elements.empty())
+      architecture = classes->elements[0].string;
+  std::string problem = config.string("problem_type", "");
+  std::vector<std::string> labels = readLabels(context);
+
+  std::string path = joinPath(transformerFolder, "sentence_bert_config.json");
+  JsonValue document;
+  if (!readOptional(path, document, context.error))
+    return false;
+  JsonFields transformer(document, path);
+  int64_t maxLength = 0;
+  if (transformer.has("max_seq_length"))
+    maxLength = transformer.integer("max_seq_length", 0, 1, INT32_MAX);
+  bool hasCase = transformer.has("do_lower_case");
+  bool lowerCase = transformer.boolean("do_lower_case", false);
+  std::string transformerTask =
+      transformer.string("transformer_task", "feature-extraction");
+  if (context.hasSentenceChain && transformerTask != "feature-extraction")
+    transformer.fail("transformer_task",
+                     "expected \"feature-extraction\" before a Pooling, but "
+                     "got \"" +
+                         transformerTask + "\"");
+
+  path = joinPath(folder, "config_sentence_transformers.json");
+  JsonValue sentenceDocument;
+  if (!readOptional(path, sentenceDocument, context.error))
+    return false;
+  JsonFields sentence(sentenceDocument, path);
+  const JsonValue *prompts = sentence.get("prompts");
+  if (prompts) {
+    if (!prompts->is(JsonValue::Kind::Object))
+      sentence.fail("prompts",
+                    "expected an object, but got " + prompts->describe());
+    for (size_t i = 0; i < prompts->keys.size(); ++i)
+      if (!prompts->elements[i].is(JsonValue::Kind::String))
+        sentence.fail("prompts", prompts->keys[i] +
+                                     ": expected a string, but got " +
+                                     prompts->elements[i].describe());
+  }
+  std::string defaultPrompt = sentence.string("default_prompt_name", "");
+  if (!defaultPrompt.empty() && (!prompts || !prompts->find(defaultPrompt)))
+    sentence.fail("default_prompt_name",
+                  "\"" + defaultPrompt + "\" is not a name in prompts");
+  std::string similarity = sentence.string("similarity_fn_name", "");
+  if (similarity.empty() && context.hasSentenceChain)
+    similarity = "cosine";
+  if (!config.ok(context.error) || !transformer.ok(context.error) ||
+      !sentence.ok(context.error))
+    return false;
+
+  rapidjson::StringBuffer buffer;
+  Writer writer(buffer);
+  writer.StartObject();
+  writeMember(writer, "model_type", type);
+  writeMember(writer, "architecture", architecture);
+  writeMember(writer, "task", taskName(context.task));
+  if (!labels.empty()) {
+    writer.Key("labels");
+    writer.StartArray();
+    for (const std::string &label : labels)
+      write(writer, label);
+    writer.EndArray();
+  }
+  writeMember(writer, "problem_type", problem);
+  if (prompts && !prompts->keys.empty()) {
+    writer.Key("prompts");
+    writer.StartObject();
+    for (size_t i = 0; i < prompts->keys.size(); ++i) {
+      write(writer, prompts->keys[i]);
+      write(writer, prompts->elements[i].string);
+    }
+    writer.EndObject();
+  }
+  writeMember(writer, "default_prompt", defaultPrompt);
+  writeMember(writer, "similarity", similarity);
+  if (maxLength) {
+    writer.Key("max_seq_length");
+    writer.Int64(maxLength);
+  }
+  if (hasCase) {
+    writer.Key("do_lower_case");
+    writer.Bool(lowerCase);
+  }
+  writeMember(writer, "license", readLicense(joinPath(folder, "README.md")));
+  writer.EndObject();
+  context.spec.metadataJson.assign(buffer.GetString(), buffer.GetSize());
+  return true;
+}
+
+} // namespace encast

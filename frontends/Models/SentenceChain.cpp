@@ -1,0 +1,271 @@
+//===- SentenceChain.cpp - the modules behind the transformer -------------===//
+
+#include "frontends/Models/SentenceChain.h"
+#include "frontends/Formats/Json.h"
+
+namespace encast {
+namespace {
+
+constexpr int64_t kMaxFeatures = 1 << 20;
+
+struct PoolingRow {
+  const char *flag, *name; ///< Old boolean key, and value of pooling_mode.
+  PoolingMode mode;
+};
+
+// In the order in which several flags concatenate.
+constexpr PoolingRow kPooling[] = {
+    {"pooling_mode_cls_token", "cls", PoolingMode::Cls},
+    {"pooling_mode_max_tokens", "max", PoolingMode::Max},
+    {"pooling_mode_mean_tokens", "mean", PoolingMode::Mean},
+    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens",
+     PoolingMode::MeanSqrtLength},
+    {"pooling_mode_weightedmean_tokens", "weightedmean",
+     PoolingMode::WeightedMean},
+    {"pooling_mode_lasttoken", "lasttoken", PoolingMode::LastToken},
+};
+
+struct ActivationRow {
+  const char *path, *activation;
+};
+
+constexpr ActivationRow kDenseActivations[] = {
+    {"torch.nn.modules.linear.Identity", "none"},
+    {"torch.nn.modules.activation.Tanh", "tanh"},
+    {"torch.nn.modules.activation.ReLU", "relu"},
+    {"torch.nn.modules.activation.GELU", "gelu"},
+    {"torch.nn.modules.activation.SiLU", "silu"},
+    {"torch.nn.modules.activation.Sigmoid", "sigmoid"},
+};
+
+/// Reads `field`, which must agree with what stands before the module.
+void requireSize(JsonFields &fields, const char *field, int64_t features) {
+  int64_t given = fields.integer(field, features, 1, kMaxFeatures);
+  if (given != features)
+    fields.fail(field, "expected " + std::to_string(features) +
+                           ", the size that the module before it gives, but "
+                           "got " +
+                           std::to_string(given));
+}
+
+/// Modules that read or write something else than the sentence vector.
+void requireSentenceEmbedding(JsonFields &fields) {
+  for (const char *field : {"module_input_name", "module_output_name"}) {
+    std::string name = fields.string(field, "sentence_embedding");
+    if (name == "token_embeddings")
+      fields.fail(field, "\"token_embeddings\" works on every token "
+                         "(ColBERT-like), which is not supported");
+    else if (name != "sentence_embedding")
+      fields.fail(field,
+                  "expected \"sentence_embedding\", but got \"" + name + "\"");
+  }
+}
+
+void readPooling(JsonFields &fields, int64_t &features,
+                 SentenceModule &module) {
+  requireSize(fields, "word_embedding_dimension", features);
+  requireSize(fields, "embedding_dimension", features);
+  auto addByName = [&](const JsonValue &value) {
+    std::string valid;
+    for (const PoolingRow &row : kPooling) {
+      if (value.is(JsonValue::Kind::String) && value.string == row.name) {
+        module.pooling.push_back(row.mode);
+        return;
+      }
+      valid += (valid.empty() ? "" : ", ") + std::string(row.name);
+    }
+    fields.fail("pooling_mode",
+                "expected one of " + valid + ", but got " + value.describe());
+  };
+  if (const JsonValue *mode = fields.get("pooling_mode")) {
+    if (!mode->is(JsonValue::Kind::Array))
+      addByName(*mode);
+    else if (mode->elements.empty())
+      fields.fail("pooling_mode", "is an empty array");
+    else
+      for (const JsonValue &element : mode->elements)
+        addByName(element);
+  } else {
+    for (const PoolingRow &row : kPooling)
+      if (fields.boolean(row.flag, false))
+        module.pooling.push_back(row.mode);
+    if (module.pooling.empty())
+      module.pooling.push_back(PoolingMode::Mean);
+  }
+  features *= static_cast<int64_t>(module.pooling.size());
+}
+
+void readDense(JsonFields &fields, TensorBinder &tensors, int64_t &features,
+               SentenceModule &module) {
+  requireSentenceEmbedding(fields);
+  requireSize(fields, "in_features", features);
+  if (!fields.has("out_features"))
+    fields.fail("out_features", "is missing");
+  int64_t out = fields.integer("out_features", features, 1, kMaxFeatures);
+  bool bias = fields.boolean("bias", true);
+  std::string path =
+      fields.string("activation_function", "torch.nn.modules.activation.Tanh");
+  std::string valid;
+  bool known = false;
+  for (const ActivationRow &row : kDenseActivations) {
+    if (path == row.path) {
+      module.activation = row.activation;
+      known = true;
+    }
+    valid += (valid.empty() ? "" : ", ") + std::string(row.path);
+  }
+  if (!known)
+    fields.fail("activation_function",
+                "expected one of " + valid + ", but got \"" + path + "\"");
+  Dim outDim{out, "out_features"}, inDim{features, "in_features"};
+  module.dense = tensors.linear("linear", "linear", outDim, inDim, bias);
+  module.useResidual = fields.boolean("use_residual", false);
+  if (module.useResidual && out != features)
+    module.residual =
+        tensors.linear("residual", "residual", outDim, inDim, false);
+  features = out;
+}
+
+void readLayerNorm(JsonFields &fields, TensorBinder &tensors, int64_t features,
+                   SentenceModule &module) {
+  requireSize(fields, "dimension", features);
+  // torch.nn.LayerNorm's default; the module has no field for it.
+  module.norm = tensors.norm("norm", "norm", {features, "dimension"}, 1e-5);
+}
+
+} // namespace
+
+bool readSentenceChain(const std::string &folder, SentenceChain &chain,
+                       std::string &error) {
+  using Kind = SentenceModule::Kind;
+  chain = SentenceChain();
+  std::string path = joinPath(folder, "modules.json");
+  if (!fileExists(path))
+    return true;
+  JsonValue document;
+  if (!readJsonFile(path, {}, document, error))
+    return false;
+  if (!document.is(JsonValue::Kind::Array) || document.elements.empty()) {
+    error = path + ": expected an array of modules, but got " +
+            (document.elements.empty() ? "an empty one" : document.describe());
+    return false;
+  }
+  for (size_t i = 0; i < document.elements.size(); ++i) {
+    std::string where = path + ": module " + std::to_string(i);
+    JsonFields fields(document.elements[i], where);
+    std::string type = fields.string("type", "");
+    std::string modulePath = fields.string("path", "");
+    if (!modulePath.empty() && !isPlainRelativePath(modulePath))
+      fields.fail("path", "expected a path inside the model's folder, but "
+                          "got \"" +
+                              modulePath + "\"");
+    if (!fields.ok(error))
+      return false;
+    std::string name = type.substr(type.rfind('.') + 1);
+    if (i == 0) {
+      if (name != "Transformer") {
+        error = where + ": type: expected a Transformer first, but got \"" +
+                type + "\"";
+        return false;
+      }
+      chain.transformer = modulePath;
+      continue;
+    }
+    if (name == "Dropout")
+      continue; // Does nothing at inference.
+    bool pooled = !chain.modules.empty();
+    Kind kind;
+    if (type.compare(0, 7, "pylate.") == 0) {
+      error = where + ": type: \"" + type +
+              "\" works on every token (ColBERT-like), which is not supported";
+      return false;
+    }
+    if (name == "Pooling")
+      kind = Kind::Pooling;
+    else if (name == "Dense")
+      kind = Kind::Dense;
+    else if (name == "Normalize")
+      kind = Kind::Normalize;
+    else if (name == "LayerNorm")
+      kind = Kind::LayerNorm;
+    else {
+      error = where +
+              ": type: expected Pooling, Dense, Normalize, LayerNorm or "
+              "Dropout, but got \"" +
+              type + "\"";
+      return false;
+    }
+    if (pooled == (kind == Kind::Pooling)) {
+      error = where + ": type: " +
+              (pooled ? "expected one Pooling, but got a second"
+                      : "\"" + type +
+                            "\" before a Pooling works on every token "
+                            "(ColBERT-like), which is not supported");
+      return false;
+    }
+    chain.modules.push_back({kind, modulePath, type});
+  }
+  return true;
+}
+
+bool bindSentenceChain(const std::string &folder, const SentenceChain &chain,
+                       int64_t hidden, bool allowUnused,
+                       CheckpointReader &reader,
+                       std::vector<SentenceModule> &modules,
+                       std::set<std::string> &files,
+                       std::vector<std::string> &notes, std::string &error) {
+  using Kind = SentenceModule::Kind;
+  int64_t features = hidden;
+  for (const SentenceChain::Module &entry : chain.modules) {
+    std::string where = joinPath(folder, entry.path);
+    std::string path = joinPath(where, "config.json");
+    JsonValue document;
+    document.kind = JsonValue::Kind::Object;
+    // Normalize has had no config before it learnt to work on tokens.
+    if ((entry.kind != Kind::Normalize ||
+         (!entry.path.empty() && fileExists(path))) &&
+        !readJsonFile(path, {}, document, error))
+      return false;
+    std::vector<CheckpointTensor> stored;
+    bool hasTensors =
+        entry.kind == Kind::Dense || entry.kind == Kind::LayerNorm;
+    if (hasTensors && !reader.list(entry.path, stored, error))
+      return false;
+    TensorBinder tensors(stored, where);
+    JsonFields fields(document, path);
+    SentenceModule module;
+    module.kind = entry.kind;
+    switch (entry.kind) {
+    case Kind::Pooling:
+      readPooling(fields, features, module);
+      if (!fields.boolean("include_prompt", true))
+        notes.push_back(path + ": include_prompt: is false, but prompt tokens "
+                               "cannot be told from others in ids: give ids "
+                               "without a prompt");
+      break;
+    case Kind::Dense:
+      readDense(fields, tensors, features, module);
+      break;
+    case Kind::Normalize:
+      requireSentenceEmbedding(fields);
+      break;
+    case Kind::LayerNorm:
+      readLayerNorm(fields, tensors, features, module);
+      break;
+    }
+    if (!fields.ok(error) ||
+        !tensors.finish([](const std::string &) { return false; }, allowUnused,
+                        notes, error))
+      return false;
+    std::string prefix = entry.path + ".";
+    for (std::string *name :
+         {&module.dense.name, &module.residual.name, &module.norm.name})
+      if (!name->empty())
+        *name = prefix + *name;
+    files.insert(tensors.files().begin(), tensors.files().end());
+    modules.push_back(std::move(module));
+  }
+  return true;
+}
+
+} // namespace encast

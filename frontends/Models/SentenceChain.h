@@ -1,0 +1,47 @@
+//===- SentenceChain.h - the modules behind the transformer -----*- C++ -*-===//
+///
+/// \file
+/// Reads a sentence-transformers chain: modules.json and the folders that it
+/// names. Source: github.com/huggingface/sentence-transformers,
+/// sentence_transformer/modules and base/modules.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_FRONTENDS_MODELS_SENTENCECHAIN_H
+#define ENCAST_FRONTENDS_MODELS_SENTENCECHAIN_H
+
+#include "frontends/Models/TensorBinder.h"
+
+#include <string>
+#include <vector>
+
+namespace encast {
+
+/// modules.json without what the modules' own folders say.
+struct SentenceChain {
+  struct Module {
+    SentenceModule::Kind kind;
+    std::string path; ///< Relative to the model's folder.
+    std::string type; ///< As modules.json writes it.
+  };
+  std::string transformer;     ///< Relative folder of the model; often empty.
+  std::vector<Module> modules; ///< Behind it: a Pooling first, or nothing.
+};
+
+/// Reads `folder`/modules.json; without that file the chain is empty. False
+/// with `error` if it is malformed or has a module that is not supported,
+/// such as those that work on every token.
+bool readSentenceChain(const std::string &folder, SentenceChain &chain,
+                       std::string &error);
+
+/// Reads the modules' configs and tensors. `hidden` is the size of the token
+/// vectors, `files` receives the files that tensors stand in.
+bool bindSentenceChain(const std::string &folder, const SentenceChain &chain,
+                       int64_t hidden, bool allowUnused,
+                       CheckpointReader &reader,
+                       std::vector<SentenceModule> &modules,
+                       std::set<std::string> &files,
+                       std::vector<std::string> &notes, std::string &error);
+
+} // namespace encast
+
+#endif // ENCAST_FRONTENDS_MODELS_SENTENCECHAIN_H
