@@ -18,13 +18,16 @@
 namespace encast {
 
 struct TargetCpu {
-  std::string name;     ///< As resolved, e.g. "znver3" or "x86-64-v4+avx512vnni".
-  std::string llvmName; ///< -mcpu for LLVM, e.g. "znver3".
+  std::string name; ///< As resolved, e.g. "znver3" or "x86-64-v4+avx512vnni".
+  std::string llvmName; ///< Target CPU for LLVM, "x86-64-v3" or "x86-64-v4": no
+                        ///< instruction that the bits avx2 and avx512 of
+                        ///< `features` do not promise.
+  std::string llvmTune; ///< Tune CPU for LLVM, e.g. "znver3"; only scheduling.
   uint32_t features = 0; ///< ENCAST_CPU_* bits (encast_abi.h).
   int vectorBytes = 32;  ///< Width of the f32 vector registers to use.
   int64_t l1Bytes = 0;   ///< Data cache of a core.
   int64_t l2Bytes = 0;
-  uint64_t rank = 0;     ///< Place in Targets.def; the loader takes the highest.
+  uint64_t rank = 0; ///< Place in Targets.def; the loader takes the highest.
 };
 
 /// Parses one target; `host` is the machine at hand. False with `error`, which
