@@ -24,8 +24,12 @@ constexpr int64_t kAttentionKeyBlock = 64;
 
 /// Elementwise functions of an epilogue, on f32. Listed in Activations.def with
 /// their name in IR; formulas in the table of activations of the README.
-enum class Activation { None, Gelu, GeluTanh, Relu, Silu, QuickGelu, Tanh, Sigmoid };
-/// "none", "gelu", "gelu_tanh", "relu", "silu", "quick_gelu", "tanh", "sigmoid".
+enum class Activation {
+#define ENCAST_ACTIVATION(enumerator, name) enumerator,
+#include "codegen/Kernels/Activations.def"
+};
+/// "none", "gelu", "gelu_tanh", "relu", "silu", "quick_gelu", "tanh",
+/// "sigmoid".
 std::string_view activationName(Activation activation);
 /// The inverse; false if no activation has that name.
 bool parseActivation(std::string_view name, Activation &activation);
@@ -34,12 +38,13 @@ enum class KernelFamily { Linear, Attention };
 
 /// A row of Kernels.def.
 struct KernelRow {
-  const char *name;    ///< e.g. "linear_f32_8x48_avx512".
+  const char *name; ///< e.g. "linear_f32_8x48_avx512".
   KernelFamily family;
   uint32_t cpuFeatures; ///< ENCAST_CPU_* bits it needs (encast_abi.h).
-  int rowTile;   ///< Rows (queries) of the full register tile; any number of
-                 ///< rows works, multiples of this are fast.
-  int panelTile; ///< Panels of the full register tile; Linear only.
+  int rowTile;     ///< Rows (queries) of the full register tile; any number of
+                   ///< rows works, multiples of this are fast.
+  int panelTile;   ///< Panels of the full register tile; Linear only.
+  int vectorBytes; ///< Width of the vector registers.
 };
 
 /// All rows, the better one later within a family and instruction set.
@@ -76,7 +81,8 @@ bool generateLinear(const KernelRow &row, const LinearShape &shape,
 bool generateAttention(const KernelRow &row, const AttentionShape &shape,
                        std::vector<uint8_t> &code, std::string &error);
 /// Bytes of AttentionArgs::workspace.
-int64_t attentionWorkspaceBytes(const KernelRow &row, const AttentionShape &shape);
+int64_t attentionWorkspaceBytes(const KernelRow &row,
+                                const AttentionShape &shape);
 
 } // namespace encast
 

@@ -1,0 +1,91 @@
+//===- Kernels.cpp - the table of kernel generators -----------------------===//
+
+#include "codegen/Kernels/Kernels.h"
+#include "codegen/Kernels/LinearF32.h"
+
+#include "encast_abi.h"
+
+using namespace encast;
+
+static constexpr std::string_view kActivationNames[] = {
+#define ENCAST_ACTIVATION(enumerator, name) name,
+#include "codegen/Kernels/Activations.def"
+};
+
+std::string_view encast::activationName(Activation activation) {
+  return kActivationNames[static_cast<int>(activation)];
+}
+
+bool encast::parseActivation(std::string_view name, Activation &activation) {
+  int index = 0;
+  for (std::string_view known : kActivationNames) {
+    if (known == name) {
+      activation = static_cast<Activation>(index);
+      return true;
+    }
+    ++index;
+  }
+  return false;
+}
+
+const std::vector<KernelRow> &encast::kernelRows() {
+  static const std::vector<KernelRow> rows = {
+#define ENCAST_LINEAR_KERNEL(name, features, vectorBytes, rows, panels)        \
+  {#name, KernelFamily::Linear, features, rows, panels, vectorBytes},
+#define ENCAST_ATTENTION_KERNEL(name, features, vectorBytes, queries)          \
+  {#name, KernelFamily::Attention, features, queries, 0, vectorBytes},
+#include "codegen/Kernels/Kernels.def"
+  };
+  return rows;
+}
+
+const KernelRow *encast::findKernelRow(std::string_view name) {
+  for (const KernelRow &row : kernelRows())
+    if (row.name == name)
+      return &row;
+  return nullptr;
+}
+
+const KernelRow *encast::selectKernelRow(KernelFamily family,
+                                         uint32_t cpuFeatures) {
+  const KernelRow *best = nullptr;
+  for (const KernelRow &row : kernelRows())
+    if (row.family == family && (row.cpuFeatures & ~cpuFeatures) == 0)
+      best = &row;
+  return best;
+}
+
+// Displacements in kernels are signed 32-bit: 8 rows of a stride, or 8 panels
+// of k steps, stay below 2^30 bytes.
+static constexpr int64_t kMaxK = int64_t(1) << 20;
+static constexpr int64_t kMaxStride = int64_t(1) << 24;
+
+/// False with `error` unless low <= value <= high.
+static bool checkRange(const KernelRow &row, const char *what, int64_t value,
+                       int64_t low, int64_t high, std::string &error) {
+  if (value >= low && value <= high)
+    return true;
+  error = std::string(row.name) + ": " + what + " is " + std::to_string(value) +
+          ", expected " + std::to_string(low) + " to " + std::to_string(high);
+  return false;
+}
+
+static bool checkFamily(const KernelRow &row, KernelFamily family,
+                        const char *expected, std::string &error) {
+  if (row.family == family)
+    return true;
+  error = std::string(row.name) + " is not " + expected + " kernel";
+  return false;
+}
+
+bool encast::generateLinear(const KernelRow &row, const LinearShape &shape,
+                            std::vector<uint8_t> &code, std::string &error) {
+  if (!checkFamily(row, KernelFamily::Linear, "a linear", error) ||
+      !checkRange(row, "k", shape.k, 1, kMaxK, error) ||
+      !checkRange(row, "lda", shape.lda, shape.k, kMaxStride, error) ||
+      !checkRange(row, "ldc", shape.ldc, kPanelColumns, kMaxStride, error) ||
+      (shape.residual &&
+       !checkRange(row, "ldr", shape.ldr, kPanelColumns, kMaxStride, error)))
+    return false;
+  return LinearF32(row, shape).generate(code, error);
+}

@@ -1,0 +1,94 @@
+//===- LinearF32.h - f32 matrix product with epilogue -----------*- C++ -*-===//
+///
+/// \file
+/// The generator behind the linear rows of Kernels.def.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_CODEGEN_KERNELS_LINEARF32_H
+#define ENCAST_CODEGEN_KERNELS_LINEARF32_H
+
+#include "codegen/Kernels/KernelArgs.h"
+#include "codegen/Kernels/Kernels.h"
+#include "codegen/Kernels/VectorAssembler.h"
+
+namespace encast {
+
+/// C = epilogue(A * B) as KernelArgs.h says, by register tiles. Drawn with the
+/// numbers of AVX-512; AVX2 has 6 rows, and a panel is two of its vectors:
+///
+///                 panel 0     panel 1     panel 2
+///               +-----------+-----------+-----------+
+///   row 0       | acc(0, 0) | acc(0, 1) | acc(0, 2) |  zmm0..zmm23 (ymm0..11)
+///   ...         |           |           |           |
+///   row 7       | acc(7, 0) | acc(7, 1) | acc(7, 2) |
+///               +-----------+-----------+-----------+
+///   B[panel][k] |   b(0)    |   b(1)    |   b(2)    |  zmm24..26 (ymm12, 13),
+///   A[row][k]   |             aBroadcast            |  zmm27..31 (ymm14, 15)
+///
+/// A k-step loads B, broadcasts A row by row and multiplies. Where a tile has
+/// fewer rows than vectors, A stays in registers and B passes through instead.
+///
+///   for each group of panels (3, 2 or 1; more if there are few rows)
+///     for each tile of rows: all of them see the group while it is in the L2
+///       for each k: multiply; fetch a share of the next group into the L2
+///       bias, activation, residual in registers; store
+///
+/// The rows left after the full tiles are dealt with in one or two tiles of
+/// nearly the same height, so that none is too low to hide the latency of FMA.
+class LinearF32 final : public VectorAssembler {
+public:
+  LinearF32(const KernelRow &row, const LinearShape &shape);
+  bool generate(std::vector<uint8_t> &code, std::string &error);
+
+private:
+  /// A register tile: `rows` by `panels` panels.
+  struct Tile {
+    int rows, panels;
+  };
+
+  int vectorsPerPanel() const { return int(kPanelColumns) / lanes(); }
+  int vectors(Tile tile) const { return tile.panels * vectorsPerPanel(); }
+  int accumulators(Tile tile) const { return tile.rows * vectors(tile); }
+  /// Panels of a group when all rows of a call fit in a tile that low.
+  int panelsForRows(int rows) const;
+
+  Vec acc(Tile tile, int row, int vector) const {
+    return vec(row * vectors(tile) + vector);
+  }
+  /// The registers behind the accumulators.
+  Vec spare(Tile tile, int index) const;
+  /// Of these, those behind the first `kept`, in turns.
+  Vec passing(Tile tile, int kept, int index) const;
+
+  Xbyak::Address aAt(int row, int k);
+  Xbyak::Address bAt(int vector, int k);
+
+  void emitArguments();
+  void emitGroups(int panels, int maxRows);
+  void emitTile(Tile tile);
+  void emitStep(Tile tile, int k);
+  void emitPrefetch();
+  void emitEpilogue(Tile tile);
+
+  const KernelRow &row;
+  const LinearShape shape;
+  const int64_t panelBytes;
+  /// Subroutines that are called, by rows and panels.
+  std::map<std::pair<int, int>, Xbyak::Label> tiles;
+
+  // Each register has one meaning for the whole kernel.
+  const Xbyak::Reg64 args = rdi;
+  const Xbyak::Reg64 a[3] = {rax, rbx, rcx}; // rows 0, 3 and 6 of the tile
+  const Xbyak::Reg64 aRowBytes = rdx;
+  const Xbyak::Reg64 b[3] = {r8, r9, r10}; // panels 0, 3 and 6 of the group
+  const Xbyak::Reg64 bPanelBytes = r11;
+  const Xbyak::Reg64 kLeft = r12;
+  const Xbyak::Reg64 rowsLeft = r13;
+  const Xbyak::Reg64 c = r14;
+  const Xbyak::Reg64 prefetch = r15, prefetchEnd = rbp;
+  const Xbyak::Reg64 temp = rsi;
+};
+
+} // namespace encast
+
+#endif // ENCAST_CODEGEN_KERNELS_LINEARF32_H

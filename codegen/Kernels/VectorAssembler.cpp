@@ -1,0 +1,96 @@
+//===- VectorAssembler.cpp - f32 vector code for AVX2 or AVX-512 ----------===//
+
+#include "codegen/Kernels/VectorAssembler.h"
+
+#include <cassert>
+#include <cstring>
+#include <iterator>
+
+using namespace encast;
+using namespace Xbyak;
+
+// Generous: the largest kernel takes a quarter of it. Pages that are not
+// written cost nothing, and finish() reports a kernel that does not fit.
+static constexpr size_t kMaxCodeBytes = size_t(1) << 20;
+
+static const Reg64 kCalleeSaved[] = {util::rbx, util::rbp, util::r12,
+                                     util::r13, util::r14, util::r15};
+
+VectorAssembler::VectorAssembler(int vectorBytes)
+    : CodeGenerator(kMaxCodeBytes, DontSetProtectRWE),
+      vectorBytes(vectorBytes) {
+  assert(vectorBytes == 32 || vectorBytes == 64);
+  setDefaultJmpNEAR(true);
+}
+
+VectorAssembler::Vec VectorAssembler::vec(int index) const {
+  assert(index >= 0 && index < registers());
+  return Vec(isAvx512() ? Operand::ZMM : Operand::YMM, index);
+}
+
+Address VectorAssembler::constant(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  Label &label = constants[bits];
+  return isAvx512() ? ptr_b[rip + label] : ptr[rip + label];
+}
+
+void VectorAssembler::broadcastConstant(const Vec &vec, float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  vbroadcastss(vec, dword[rip + constants[bits]]);
+}
+
+void VectorAssembler::clear(const Vec &vec) {
+  // The 128-bit form clears the whole register and is the shortest.
+  if (vec.getIdx() < 16)
+    vxorps(Xmm(vec.getIdx()), Xmm(vec.getIdx()), Xmm(vec.getIdx()));
+  else
+    vpxord(vec, vec, vec);
+}
+
+void VectorAssembler::enter(int locals) {
+  frameLocals = locals;
+  for (const Reg64 &reg : kCalleeSaved)
+    push(reg);
+  sub(rsp, 8 * frameLocals);
+}
+
+void VectorAssembler::leave() {
+  vzeroupper();
+  add(rsp, 8 * frameLocals);
+  for (int i = int(std::size(kCalleeSaved)) - 1; i >= 0; --i)
+    pop(kCalleeSaved[i]);
+  ret();
+}
+
+void VectorAssembler::beginSubroutine(Label &label) {
+  align(32);
+  L(label);
+  inSubroutine = true;
+}
+
+void VectorAssembler::endSubroutine() {
+  ret();
+  inSubroutine = false;
+}
+
+bool VectorAssembler::finish(std::vector<uint8_t> &code, std::string &error) {
+  align(64);
+  for (auto &[bits, label] : constants) {
+    L(label);
+    for (int lane = 0; lane < (isAvx512() ? 1 : lanes()); ++lane)
+      dd(bits);
+  }
+  bool complete = !hasUndefinedLabel();
+  if (int code = GetError()) {
+    error = std::string("cannot assemble the kernel: ") +
+            ConvertErrorToString(code);
+    ClearError();
+    return false;
+  }
+  assert(complete && "a label was used but not placed");
+  (void)complete;
+  code.assign(getCode(), getCode() + getSize());
+  return true;
+}

@@ -1,0 +1,71 @@
+//===- VectorAssembler.h - f32 vector code for AVX2 or AVX-512 --*- C++ -*-===//
+///
+/// \file
+/// The base of all kernel generators. A generator is written once over the
+/// width of the vector registers; what differs between the instruction sets is
+/// behind the few functions here, each with the same result bits on both.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_CODEGEN_KERNELS_VECTORASSEMBLER_H
+#define ENCAST_CODEGEN_KERNELS_VECTORASSEMBLER_H
+
+#define XBYAK_NO_EXCEPTION
+#include <xbyak/xbyak.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace encast {
+
+/// Assembles one kernel. Not thread safe; objects are independent.
+class VectorAssembler : public Xbyak::CodeGenerator {
+public:
+  using Vec = Xbyak::Xmm; ///< A register of any width; its kind says which.
+
+  /// `vectorBytes` is 32 (AVX2 with FMA) or 64 (AVX-512 F and DQ).
+  explicit VectorAssembler(int vectorBytes);
+
+  bool isAvx512() const { return vectorBytes == 64; }
+  int lanes() const { return vectorBytes / int(sizeof(float)); }
+  int registers() const { return isAvx512() ? 32 : 16; }
+  Vec vec(int index) const;
+
+  /// A source operand whose lanes all hold `value`. The data goes behind the
+  /// code, once per value, and is addressed relative to rip.
+  Xbyak::Address constant(float value);
+  /// Sets all lanes of a register to `value`.
+  void broadcastConstant(const Vec &vec, float value);
+
+  /// Sets all bits of a register to zero, in all lanes.
+  void clear(const Vec &vec);
+
+protected:
+  /// Saves the callee-saved registers and reserves 8-byte locals on the stack.
+  void enter(int locals);
+  /// Undoes enter(), clears the upper vector state and returns.
+  void leave();
+  /// A local; inside a subroutine its return address lies below the locals.
+  Xbyak::Address local(int index) {
+    return qword[rsp + 8 * (index + (inSubroutine ? 1 : 0))];
+  }
+  /// Between these two, code is entered by call() and left by ret().
+  void beginSubroutine(Xbyak::Label &label);
+  void endSubroutine();
+
+  /// Writes the constants and moves the bytes to `code`. False with `error` if
+  /// an instruction could not be encoded.
+  bool finish(std::vector<uint8_t> &code, std::string &error);
+
+  const int vectorBytes;
+
+private:
+  std::map<uint32_t, Xbyak::Label> constants; // ordered: equal bytes each time
+  int frameLocals = 0;
+  bool inSubroutine = false;
+};
+
+} // namespace encast
+
+#endif // ENCAST_CODEGEN_KERNELS_VECTORASSEMBLER_H

@@ -1,0 +1,38 @@
+//===- VectorMath.h - exp2 and activations in registers ---------*- C++ -*-===//
+///
+/// \file
+/// Emitters of elementwise functions. The operations and their order are the
+/// same for both vector widths, and none is an approximation of the hardware
+/// (no rcp, no rsqrt), so a lane gets the same bits everywhere.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_CODEGEN_KERNELS_VECTORMATH_H
+#define ENCAST_CODEGEN_KERNELS_VECTORMATH_H
+
+#include "codegen/Kernels/Kernels.h"
+#include "codegen/Kernels/VectorAssembler.h"
+
+#include <vector>
+
+namespace encast {
+
+/// A value to be replaced by a function of it, and registers to work in.
+struct MathLane {
+  VectorAssembler::Vec value;
+  VectorAssembler::Vec temps[3];
+};
+
+/// 2^value, for finite values up to 127. Values below -126 count as -126, so
+/// the result is never denormal; 2^0 is exactly 1. Relative error 1.6e-7. Uses
+/// temps 0 and 1. The lanes are interleaved to hide latency.
+void emitExp2(VectorAssembler &as, const std::vector<MathLane> &lanes);
+
+/// Temps of a lane that emitActivation() uses.
+int activationTemps(Activation activation);
+/// The activation of each value. A NaN stays NaN.
+void emitActivation(VectorAssembler &as, Activation activation,
+                    const std::vector<MathLane> &lanes);
+
+} // namespace encast
+
+#endif // ENCAST_CODEGEN_KERNELS_VECTORMATH_H

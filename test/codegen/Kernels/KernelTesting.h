@@ -1,0 +1,116 @@
+//===- KernelTesting.h - running kernels on guarded memory ------*- C++ -*-===//
+///
+/// \file
+/// What the tests and benchmarks of kernels share: machine code made
+/// executable, buffers with guards, and linear problems. The includer needs
+/// no gtest.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_TEST_CODEGEN_KERNELS_KERNELTESTING_H
+#define ENCAST_TEST_CODEGEN_KERNELS_KERNELTESTING_H
+
+#include "codegen/Kernels/KernelArgs.h"
+#include "codegen/Kernels/Kernels.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace encast {
+
+/// Machine code in executable pages of its own.
+class ExecutableCode {
+public:
+  explicit ExecutableCode(const std::vector<uint8_t> &code);
+  ~ExecutableCode();
+  ExecutableCode(const ExecutableCode &) = delete;
+  ExecutableCode &operator=(const ExecutableCode &) = delete;
+
+  /// Calls the kernel at the first byte.
+  void operator()(const void *args) const;
+
+private:
+  void *pages;
+  size_t size;
+};
+
+/// Floats whose last one ends at a page that must not be touched; the bytes
+/// from the page before to the first float hold a pattern, and so do all
+/// floats at first.
+class GuardedFloats {
+public:
+  explicit GuardedFloats(int64_t count = 0);
+  ~GuardedFloats();
+  GuardedFloats(const GuardedFloats &) = delete;
+  GuardedFloats &operator=(const GuardedFloats &) = delete;
+
+  float *data() { return first; }
+  const float *data() const { return first; }
+  int64_t size() const { return count; }
+  float &operator[](int64_t i) { return first[i]; }
+  float operator[](int64_t i) const { return first[i]; }
+
+  /// True if this float still holds the pattern.
+  bool untouched(int64_t i) const;
+  /// True if the bytes in front of the first float hold the pattern.
+  bool frontUntouched() const;
+  /// Makes everything as new.
+  void reset();
+
+private:
+  unsigned char *pages;
+  size_t pageBytes;
+  float *first;
+  int64_t count;
+};
+
+/// Reproducible numbers in [-1, 1), the same on every machine.
+class Random {
+public:
+  explicit Random(uint64_t seed) : state(seed * 2 + 1) {}
+  uint32_t next();
+  float uniform();
+
+private:
+  uint64_t state;
+};
+
+/// C = epilogue(A * B) with all of its operands.
+class LinearProblem {
+public:
+  struct Size {
+    int64_t rows = 1, panels = 1;
+    bool panelMajor = false; ///< ldc = 16, panels `rows` rows apart
+  };
+  /// Fills the operands with random numbers.
+  LinearProblem(Size size, const LinearShape &shape, uint64_t seed);
+
+  int64_t columns() const { return size.panels * kPanelColumns; }
+  float &b(int64_t k, int64_t column);
+  float b(int64_t k, int64_t column) const;
+  /// Index in `c` of an element.
+  int64_t cIndex(int64_t row, int64_t column) const;
+
+  /// Runs the kernel on a range of rows and panels, writing into `c`.
+  void run(const ExecutableCode &kernel, int64_t firstRow, int64_t rows,
+           int64_t firstPanel, int64_t panels);
+  void run(const ExecutableCode &kernel) {
+    run(kernel, 0, size.rows, 0, size.panels);
+  }
+
+  /// What the contract says of the bits, without activation: a chain of fused
+  /// multiply-adds, then the bias, then the residual.
+  float expectedBits(int64_t row, int64_t column) const;
+  /// The exact sum of products.
+  double exactSum(int64_t row, int64_t column) const;
+  /// The sum of the absolute values of the products.
+  double absoluteSum(int64_t row, int64_t column) const;
+
+  const Size size;
+  const LinearShape shape;
+  GuardedFloats a, packedB, c, bias, residual;
+};
+
+} // namespace encast
+
+#endif // ENCAST_TEST_CODEGEN_KERNELS_KERNELTESTING_H
