@@ -91,9 +91,9 @@ enum {
  *   ATTENTION_* tiles of queries that lie in one sequence, times heads: `row`,
  *             `rows` are queries, `panel` is the head, `key`, `keys` the tokens
  *             of the sequence. Query rows are TOKENS, or SELECTED rows that
- *             follow each other and lie in one sequence. They are cut into
- *             ceil(rows / max_rows) or fewer tiles of equal size, a multiple of
- *             row_tile; the last one may be smaller.
+ *             follow each other and lie in one sequence. They are cut into as
+ *             few tiles as max_rows allows, of one size, a multiple of row_tile;
+ *             the last one may be smaller.
  */
 typedef enum encast_abi_domain {
   ENCAST_DOMAIN_TOKENS = 0,

@@ -1,0 +1,261 @@
+//===- Model.cpp - load an artifact ---------------------------------------===//
+///
+/// \file
+/// The file is opened once. It is checked in a mapping before the dynamic
+/// loader sees it; as the loader goes by name, and may know another library of
+/// that name, the artifact id of what it loaded is compared with that of the
+/// file. The weights are mapped from the same open file.
+//===----------------------------------------------------------------------===//
+
+#include "runtime/src/Model.h"
+#include "runtime/src/Cpu.h"
+#include "runtime/src/Errors.h"
+#include "runtime/src/PublicStruct.h"
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <new>
+
+using namespace encast::runtime;
+
+namespace {
+
+/// Memory from malloc, freed at the end of the scope unless released.
+struct Memory {
+  void *bytes;
+  explicit Memory(size_t size) : bytes(malloc(size)) {}
+  ~Memory() { free(bytes); }
+  Memory(const Memory &) = delete;
+  Memory &operator=(const Memory &) = delete;
+};
+
+void destroyModel(encast_model *model) {
+  if (model->library)
+    dlclose(model->library);
+  free(model->weights);
+  model->~encast_model();
+  free(model);
+}
+
+/// The best variant that this CPU runs, or the one of the given name.
+encast_status chooseVariant(const ArtifactView &view, const char *name,
+                            uint64_t &chosen, encast_error *error) {
+  uint64_t cpu = cpuFeatures();
+  bool named = false, found = false;
+  Text known, lacks;
+  for (uint64_t i = 0; i < view->variants.count; ++i) {
+    const encast_abi_variant &variant = view.variant(i);
+    const char *variantName = view.string(variant.name);
+    known.appendToList(variantName);
+    if (name && strcmp(name, variantName))
+      continue;
+    named = true;
+    if (uint64_t missing = variant.cpu_features & ~cpu) {
+      lacks.appendToList("variant ");
+      lacks.append(variantName);
+      lacks.append(" needs ");
+      appendFeatureNames(missing, lacks);
+      continue;
+    }
+    if (!found || variant.rank > view.variant(chosen).rank)
+      chosen = i;
+    found = true;
+  }
+  if (!named)
+    return unknownVariant(error, name, known);
+  if (!found)
+    return cpuUnsupported(error, lacks);
+  constexpr uint64_t tiles = ENCAST_CPU_AMX_INT8 | ENCAST_CPU_AMX_BF16;
+  if (view.variant(chosen).cpu_features & tiles)
+    if (int systemError = requestTileState())
+      return tileStateRefused(error, systemError);
+  return ENCAST_OK;
+}
+
+/// Loads the library at `path`, which may be relative, and finds its
+/// descriptor, which must be the one of the file that was checked.
+encast_status loadLibrary(const char *path, Hash128 id, encast_model &model,
+                          encast_error *error) {
+  // A name without a slash would be searched for in the library path.
+  size_t size = strlen(path) + 3;
+  Memory name(size);
+  if (!name.bytes)
+    return outOfMemory(error, "a path", size);
+  auto *fullPath = static_cast<char *>(name.bytes);
+  snprintf(fullPath, size, "%s%s", strchr(path, '/') ? "" : "./", path);
+  model.library = dlopen(fullPath, RTLD_NOW | RTLD_LOCAL);
+  if (!model.library)
+    return loaderRefused(error, dlerror());
+  auto query = reinterpret_cast<encast_abi_query>(
+      dlsym(model.library, ENCAST_QUERY_SYMBOL));
+  if (!query)
+    return loaderRefused(error, "it has no symbol " ENCAST_QUERY_SYMBOL);
+  const encast_abi_descriptor *descriptor = query(ENCAST_ABI_VERSION);
+  if (!descriptor || descriptor->magic != ENCAST_ABI_MAGIC ||
+      !(ArtifactView(descriptor).id() == id))
+    return artifactReplaced(error);
+  model.view = ArtifactView(descriptor);
+  return ENCAST_OK;
+}
+
+/// Maps the weights from the artifact or from the file beside it.
+encast_status mapWeights(const char *path, const OpenFile &artifact,
+                         uint64_t offset, encast_model &model,
+                         encast_error *error) {
+  uint64_t bytes = model.view->weights_bytes;
+  if (!model.view->weights_file)
+    return model.weightsMapping.map(artifact, offset, bytes, error);
+  const char *name = model.view.string(model.view->weights_file);
+  const char *slash = strrchr(path, '/');
+  size_t folder = slash ? slash + 1 - path : 0;
+  size_t size = folder + strlen(name) + 1;
+  Memory sideName(size);
+  if (!sideName.bytes)
+    return outOfMemory(error, "a path", size);
+  auto *sidePath = static_cast<char *>(sideName.bytes);
+  memcpy(sidePath, path, folder);
+  strcpy(sidePath + folder, name);
+  OpenFile side;
+  encast_status status = side.open(sidePath, error);
+  if (status == ENCAST_OK && side.size() != bytes)
+    status = weightsSize(error, name, side.size(), bytes);
+  if (status == ENCAST_OK)
+    status = model.weightsMapping.map(side, 0, bytes, error);
+  if (status != ENCAST_OK)
+    locateError(error, sidePath);
+  return status;
+}
+
+encast_status placeWeights(encast_model &model, encast_error *error) {
+  const ArtifactView &view = model.view;
+  const encast_abi_table &table = model.variant->weights;
+  const auto *weights = view.rows<encast_abi_weight>(table);
+  const auto *blobs = view.rows<encast_abi_blob>(view->blobs);
+  model.weights =
+      static_cast<const void **>(calloc(table.count + 1, sizeof(void *)));
+  if (!model.weights)
+    return outOfMemory(error, "a table of weights",
+                       (table.count + 1) * sizeof(void *));
+  for (uint64_t i = 0; i < table.count; ++i)
+    if (blobs[weights[i].blob].size)
+      model.weights[i] =
+          model.weightsMapping.data() + blobs[weights[i].blob].offset;
+  return ENCAST_OK;
+}
+
+encast_status loadModel(const char *path, const encast_model_options &options,
+                        encast_model &model, encast_error *error) {
+  OpenFile file;
+  ENCAST_TRY(file.open(path, error));
+  Hash128 id;
+  uint64_t variant = 0, weightsOffset = 0;
+  {
+    Mapping contents;
+    ENCAST_TRY(contents.map(file, 0, file.size(), error));
+    ArtifactFile found;
+    ENCAST_TRY(
+        validateArtifact(contents.data(), contents.size(), found, error));
+    ENCAST_TRY(chooseVariant(found.view, options.variant, variant, error));
+    id = found.view.id();
+    weightsOffset = found.weightsOffset;
+  }
+  ENCAST_TRY(loadLibrary(path, id, model, error));
+  model.variant = &model.view.variant(variant);
+  ENCAST_TRY(mapWeights(path, file, weightsOffset, model, error));
+  ENCAST_TRY(placeWeights(model, error));
+  if (options.populate_weights)
+    model.weightsMapping.populate();
+  snprintf(model.id, sizeof(model.id), "%016" PRIx64 "%016" PRIx64, id.high,
+           id.low);
+  model.log.write(ENCAST_LOG_INFO, "%s: loaded, variant %s", path,
+                  model.view.string(model.variant->name));
+  return ENCAST_OK;
+}
+
+} // namespace
+
+int64_t encast_model::findOutput(const char *name) const {
+  for (uint64_t i = 0; i < view->outputs.count; ++i)
+    if (!strcmp(name, view.string(view.output(i).name)))
+      return i;
+  return -1;
+}
+
+extern "C" {
+
+encast_status encast_model_open(const char *path,
+                                const encast_model_options *options,
+                                encast_model **result, encast_error *error) {
+  if (!path)
+    return nullArgument(error, "path");
+  if (!result)
+    return nullArgument(error, "model");
+  *result = nullptr;
+  encast_model_options full = {};
+  if (options)
+    ENCAST_TRY(readStruct(*options, "encast_model_options", full, error));
+  void *memory = nullptr;
+  if (posix_memalign(&memory, alignof(encast_model), sizeof(encast_model)))
+    return outOfMemory(error, "a model", sizeof(encast_model));
+  auto *model = new (memory) encast_model;
+  model->log = Log(full.log, full.log_data);
+  if (encast_status status = loadModel(path, full, *model, error)) {
+    locateError(error, path);
+    destroyModel(model);
+    return status;
+  }
+  *result = model;
+  return ENCAST_OK;
+}
+
+encast_status encast_model_close(encast_model *model, encast_error *error) {
+  if (!model)
+    return ENCAST_OK;
+  if (int64_t sessions = model->sessions.load())
+    return modelInUse(error, sessions);
+  destroyModel(model);
+  return ENCAST_OK;
+}
+
+encast_status encast_model_info(const encast_model *model,
+                                encast_model_info_t *info,
+                                encast_error *error) {
+  if (!model)
+    return nullArgument(error, "model");
+  const ArtifactView &view = model->view;
+  encast_model_info_t full = {};
+  full.family = view.string(view->model);
+  full.variant = view.string(model->variant->name);
+  full.artifact_id = model->id;
+  full.metadata = view.string(view->metadata);
+  full.vocabulary = view->vocabulary;
+  full.max_tokens = view->max_tokens;
+  full.token_types = view->token_types;
+  full.pad_id = view->pad_id;
+  full.hidden = view->hidden;
+  full.layers = view->layers;
+  full.output_count = view->outputs.count;
+  full.default_output = view->default_output;
+  full.weights_bytes = view->weights_bytes;
+  return writeStruct(full, "encast_model_info_t", info, error);
+}
+
+encast_status encast_model_output(const encast_model *model, int64_t index,
+                                  encast_output_info *info,
+                                  encast_error *error) {
+  if (!model)
+    return nullArgument(error, "model");
+  int64_t count = model->view->outputs.count;
+  if (index < 0 || index >= count)
+    return indexOutOfRange(error, "output", index, count);
+  const encast_abi_output &output = model->view.output(index);
+  encast_output_info full = {};
+  full.name = model->view.string(output.name);
+  full.columns = output.columns;
+  full.per_token = output.per_token;
+  return writeStruct(full, "encast_output_info", info, error);
+}
+
+} // extern "C"

@@ -1,0 +1,298 @@
+//===- Walker.cpp - walk the step table of a variant ----------------------===//
+
+#include "runtime/src/Walker.h"
+#include <algorithm>
+#include <x86intrin.h>
+
+namespace encast::runtime {
+
+int64_t rowsOfDomain(const encast_abi_context &context, uint32_t domain) {
+  switch (domain) {
+  case ENCAST_DOMAIN_TOKENS:
+  case ENCAST_DOMAIN_ATTENTION_TOKENS:
+    return context.tokens;
+  case ENCAST_DOMAIN_SELECTED:
+  case ENCAST_DOMAIN_ATTENTION_SELECTED:
+    return context.selected;
+  case ENCAST_DOMAIN_PICKED:
+    return context.picked;
+  default:
+    return context.sequences;
+  }
+}
+
+int64_t sequenceOfRow(const encast_abi_context &context, int64_t row) {
+  const int64_t *end = context.offsets + context.sequences + 1;
+  return std::upper_bound(context.offsets, end, row) - context.offsets - 1;
+}
+
+namespace {
+
+int64_t dividedUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Cuts [0, rows) into parts at multiples of `tile`, as equal as that allows.
+struct RowCut {
+  int64_t rows, tile, tiles, parts;
+  RowCut(int64_t rows, int64_t tile, int64_t parts)
+      : rows(rows), tile(tile), tiles(dividedUp(rows, tile)),
+        parts(std::min(parts, tiles)) {}
+  int64_t begin(int64_t part) const {
+    return std::min(rows, tiles * part / parts * tile);
+  }
+};
+
+/// The query tiles of consecutive rows of one sequence.
+struct QueryCut {
+  int64_t rowsPerTile, tiles;
+  QueryCut(int64_t rows, const encast_abi_step &step) {
+    int64_t mostRows = step.max_rows / step.row_tile * step.row_tile;
+    int64_t fewest = dividedUp(rows, mostRows);
+    rowsPerTile =
+        dividedUp(dividedUp(rows, fewest), step.row_tile) * step.row_tile;
+    tiles = dividedUp(rows, rowsPerTile);
+  }
+};
+
+/// Query rows that follow each other and lie in one sequence.
+struct QueryGroup {
+  int64_t row = 0, rows = 0; ///< In the domain.
+  int64_t key = 0, keys = 0; ///< Token rows of the sequence.
+};
+
+/// Walks over the query groups of an attention step.
+class QueryGroups {
+public:
+  QueryGroups(const Walk &walk, const encast_abi_context &context,
+              const encast_abi_step &step)
+      : walk(walk), context(context),
+        selects(step.domain == ENCAST_DOMAIN_ATTENTION_SELECTED &&
+                walk.mode == ENCAST_MODE_SELECTED) {
+    start();
+  }
+
+  void start() {
+    group = {};
+    sequence = -1;
+    next();
+  }
+  bool atEnd() const { return group.rows == 0; }
+  const QueryGroup &get() const { return group; }
+
+  void next() {
+    int64_t row = group.row + group.rows;
+    group = {};
+    if (selects ? row == context.selected : ++sequence == context.sequences)
+      return;
+    if (selects)
+      sequence = sequenceOfRow(context, walk.selectedRows[row]);
+    int64_t begin = context.offsets[sequence];
+    int64_t end = context.offsets[sequence + 1];
+    group = {row, end - begin, begin, end - begin};
+    if (!selects)
+      return;
+    group.rows = 1;
+    while (row + group.rows < context.selected &&
+           walk.selectedRows[row + group.rows] >= begin &&
+           walk.selectedRows[row + group.rows] < end)
+      ++group.rows;
+  }
+
+private:
+  const Walk &walk;
+  const encast_abi_context &context;
+  const bool selects;
+  int64_t sequence = -1;
+  QueryGroup group;
+};
+
+/// One thread's walk.
+class ThreadWalk {
+public:
+  ThreadWalk(const Walk &walk, int thread)
+      : walk(walk), thread(thread), own(walk.perThread[thread]),
+        context(own.context),
+        calls(walk.view.rows<encast_abi_call>(walk.variant->calls)) {}
+
+  void walkAll();
+
+private:
+  bool stepRuns(const encast_abi_step &step) const;
+  void walkStep(const encast_abi_step &step);
+  void walkBlocks(const encast_abi_step &step, int64_t rows);
+  void walkShared(const encast_abi_step &step, int64_t rows);
+  void walkAttention(const encast_abi_step &step);
+  template <typename Function> void claimItems(int64_t count, Function compute);
+  void runCalls(const encast_abi_step &step, encast_abi_item item);
+  void runCall(uint64_t index, const encast_abi_item &item);
+
+  bool isCancelled() const {
+    return walk.state->load(std::memory_order_relaxed) == walk.cancelledState;
+  }
+
+  const Walk &walk;
+  const int thread;
+  WalkThread &own;
+  encast_abi_context &context;
+  const encast_abi_call *calls;
+  int phase = 0; ///< Of the two sets of claims the one in use.
+};
+
+void ThreadWalk::walkAll() {
+  const auto *steps = walk.view.rows<encast_abi_step>(walk.variant->steps);
+  uint64_t count = walk.variant->steps.count;
+  for (uint64_t i = 0; i < count; ++i) {
+    if (stepRuns(steps[i]))
+      walkStep(steps[i]);
+    bool endsLayer = steps[i].layer &&
+                     (i + 1 == count || steps[i + 1].layer != steps[i].layer);
+    if (endsLayer && thread == 0 && walk.progress && !isCancelled())
+      walk.progress(walk.progressData, static_cast<double>(i + 1) / count);
+  }
+}
+
+bool ThreadWalk::stepRuns(const encast_abi_step &step) const {
+  if (!rowsOfDomain(context, step.domain))
+    return false;
+  for (uint32_t i = 0; i < step.call_count; ++i)
+    if (callRuns(walk, calls[step.first_call + i]))
+      return true;
+  return false;
+}
+
+void ThreadWalk::walkStep(const encast_abi_step &step) {
+  // The other set was last used before the barrier behind which this step
+  // begins, and is used again behind the one where it ends.
+  walk.claims[1 - phase][thread].next.store(0, std::memory_order_relaxed);
+  int64_t rows = rowsOfDomain(context, step.domain);
+  if (step.domain == ENCAST_DOMAIN_ATTENTION_TOKENS ||
+      step.domain == ENCAST_DOMAIN_ATTENTION_SELECTED)
+    walkAttention(step);
+  else if (walk.threads > 1 && rows <= step.max_rows && rows <= step.split_rows)
+    walkShared(step, rows);
+  else
+    walkBlocks(step, rows);
+  walk.barrier->wait();
+  phase = 1 - phase;
+}
+
+/// Computes each of `count` items once: a thread first claims those of its own
+/// share, a range, so that it meets the rows that it wrote in the step before,
+/// and then helps the others.
+template <typename Function>
+void ThreadWalk::claimItems(int64_t count, Function compute) {
+  for (int i = 0; i < walk.threads; ++i) {
+    int owner =
+        thread + i < walk.threads ? thread + i : thread + i - walk.threads;
+    int64_t begin = count * owner / walk.threads;
+    int64_t end = count * (owner + 1) / walk.threads;
+    std::atomic<int64_t> &next = walk.claims[phase][owner].next;
+    for (;;) {
+      int64_t item = begin + next.fetch_add(1, std::memory_order_relaxed);
+      if (item >= end)
+        break;
+      if (isCancelled())
+        return;
+      compute(item);
+    }
+  }
+}
+
+void ThreadWalk::walkBlocks(const encast_abi_step &step, int64_t rows) {
+  int64_t mostTiles = step.max_rows / step.row_tile;
+  int64_t tiles = dividedUp(rows, step.row_tile);
+  int64_t rounds = dividedUp(dividedUp(tiles, mostTiles), walk.threads);
+  RowCut cut(rows, step.row_tile, rounds * walk.threads);
+  context.block = own.block;
+  claimItems(cut.parts, [&](int64_t part) {
+    encast_abi_item item = {};
+    item.row = item.block = cut.begin(part);
+    item.rows = cut.begin(part + 1) - item.row;
+    runCalls(step, item);
+  });
+}
+
+void ThreadWalk::walkShared(const encast_abi_step &step, int64_t rows) {
+  context.block = walk.perThread[0].block;
+  RowCut rowCut(rows, step.row_tile, walk.threads);
+  bool first = true;
+  for (uint32_t i = 0; i < step.call_count; ++i) {
+    uint64_t index = step.first_call + i;
+    const encast_abi_call &call = calls[index];
+    if (!callRuns(walk, call))
+      continue;
+    if (!first)
+      walk.barrier->wait();
+    first = false;
+    RowCut cut = call.panels
+                     ? RowCut(call.panels, call.panel_tile, walk.threads)
+                     : rowCut;
+    if (thread >= cut.parts || isCancelled())
+      continue;
+    int64_t begin = cut.begin(thread), count = cut.begin(thread + 1) - begin;
+    encast_abi_item item = {};
+    item.row = call.panels ? 0 : begin;
+    item.rows = call.panels ? rows : count;
+    item.panel = call.panels ? begin : 0;
+    item.panels = call.panels ? count : 0;
+    runCall(index, item);
+  }
+}
+
+void ThreadWalk::walkAttention(const encast_abi_step &step) {
+  context.block = own.block;
+  QueryGroups groups(walk, context, step);
+  int64_t count = 0;
+  for (; !groups.atEnd(); groups.next())
+    count += step.heads * QueryCut(groups.get().rows, step).tiles;
+
+  groups.start();
+  int64_t firstItem = 0; // of the group at hand
+  claimItems(count, [&](int64_t index) {
+    if (index < firstItem) {
+      groups.start();
+      firstItem = 0;
+    }
+    QueryCut cut(groups.get().rows, step);
+    while (index - firstItem >= step.heads * cut.tiles) {
+      firstItem += step.heads * cut.tiles;
+      groups.next();
+      cut = QueryCut(groups.get().rows, step);
+    }
+    const QueryGroup &group = groups.get();
+    int64_t head = (index - firstItem) / cut.tiles;
+    int64_t row = (index - firstItem) % cut.tiles * cut.rowsPerTile;
+    encast_abi_item item = {};
+    item.row = item.block = group.row + row;
+    item.rows = std::min(cut.rowsPerTile, group.rows - row);
+    item.panel = head;
+    item.key = group.key;
+    item.keys = group.keys;
+    runCalls(step, item);
+  });
+}
+
+void ThreadWalk::runCalls(const encast_abi_step &step, encast_abi_item item) {
+  bool attends = step.heads != 0;
+  for (uint32_t i = 0; i < step.call_count; ++i) {
+    uint64_t index = step.first_call + i;
+    if (!callRuns(walk, calls[index]))
+      continue;
+    if (!attends)
+      item.panels = calls[index].panels;
+    runCall(index, item);
+  }
+}
+
+void ThreadWalk::runCall(uint64_t index, const encast_abi_item &item) {
+  uint64_t begin = __rdtsc();
+  walk.view.function(calls[index])(&context, &item);
+  own.ticks[index] += __rdtsc() - begin;
+}
+
+} // namespace
+
+void walkSteps(const Walk &walk, int thread) {
+  ThreadWalk(walk, thread).walkAll();
+}
+
+} // namespace encast::runtime
