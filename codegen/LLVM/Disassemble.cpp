@@ -51,7 +51,8 @@ bool encast::disassemble(ArrayRef<uint8_t> bytes, const TargetCpu &target,
     MCDisassembler::DecodeStatus status = decoder->getInstruction(
         instruction, size, bytes.slice(offset), offset, nulls());
     if (status == MCDisassembler::Success) {
-      printer->printInst(&instruction, offset, "", *cpu, out);
+      // On x86 a branch counts from the instruction behind it.
+      printer->printInst(&instruction, offset + size, "", *cpu, out);
     } else {
       size = 1;
       out << format("\t.byte\t0x%02x", bytes[offset]);
