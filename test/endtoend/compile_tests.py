@@ -1,0 +1,274 @@
+"""`encast compile`: the same bytes again and from every stage; refusals."""
+
+import json
+import os
+import shutil
+
+import numpy
+
+import random_bert
+from harness import Failure, require, require_refused
+
+STAGES = ["encoder", "kernel", "plan", "llvm"]
+ALL_STAGES = STAGES + ["asm"]
+TARGETS = ["x86-64-v3", "x86-64-v4", "x86-64-v3,x86-64-v4"]
+
+
+def require_same_bytes(a, b, what):
+    first, second = a.read_bytes(), b.read_bytes()
+    if first != second:
+        at = next((i for i, (x, y) in enumerate(zip(first, second))
+                   if x != y), min(len(first), len(second)))
+        raise Failure(f"{what}: {a} and {b} differ at byte {at} "
+                      f"({len(first)} and {len(second)} bytes)")
+
+
+def check_reproducible(context, folder, target):
+    """Neither the time, the working folder nor the model's place matters."""
+    first = context.compile(folder, f"--target={target}")
+    work = context.folder("again")
+    copy = shutil.copytree(folder, work / "copied-model")
+    context.succeed("encast", "compile", copy, "-o", "again.so",
+                    f"--target={target}", cwd=work)
+    require_same_bytes(first, work / "again.so", "compiled twice")
+
+
+def check_resume(context, folder, target, stage):
+    """Printing a stage and finishing from the print gives the same artifact,
+    and nothing but the stage is printed."""
+    whole = context.compile(folder, f"--target={target}")
+    work = context.folder("resume")
+    printed = context.succeed("encast", "compile", folder,
+                              f"--target={target}", f"--emit={stage}")
+    (work / "stage.mlir").write_bytes(printed.stdout)
+    context.succeed("encast", "compile", folder, f"--target={target}",
+                    f"--emit={stage}", "-o", work / "written.mlir")
+    require_same_bytes(work / "stage.mlir", work / "written.mlir",
+                       "--emit to stdout and to -o")
+    context.succeed("encast", "compile", work / "stage.mlir", "-o",
+                    work / "resumed.so", f"--weights-root={folder}")
+    require_same_bytes(whole, work / "resumed.so", f"resumed from {stage}")
+
+
+def check_listing(context, folder):
+    listing = context.succeed("encast", "compile", folder,
+                              "--target=x86-64-v3", "--emit=asm").stdout
+    for expected in (b"vfmadd", b"ymm"):
+        require(expected in listing, f"no {expected.decode()} in the listing")
+    require(b"zmm" not in listing, "zmm in the listing for x86-64-v3")
+
+
+def check_stages_are_parsed(context, folder, stage):
+    """encast-opt reads and verifies what --emit prints, and prints it back."""
+    printed = context.succeed("encast", "compile", folder,
+                              "--target=x86-64-v3", f"--emit={stage}").stdout
+    path = context.folder("parse") / "stage.mlir"
+    path.write_bytes(printed)
+    back = context.succeed("encast-opt", path).stdout
+    path.write_bytes(back)
+    require(context.succeed("encast-opt", path).stdout == back,
+            "the second print differs from the first")
+
+
+def check_altered_weights(context, folder):
+    """A stage names its sources by hash: another checkpoint is refused."""
+    work = context.folder("altered")
+    stage = work / "stage.mlir"
+    context.succeed("encast", "compile", folder, "--emit=encoder", "-o", stage)
+    copy = shutil.copytree(folder, work / "model")
+    weights = bytearray((copy / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(weights)
+    out = work / "out.so"
+    require_refused(context.run("encast", "compile", stage, "-o", out,
+                                f"--weights-root={copy}"),
+                    "model.safetensors")
+    require(not out.exists(), "something was written")
+
+
+class Refusal:
+    """A folder that `bend` spoils (or options, or both), and the error."""
+
+    def __init__(self, name, expected, bend=None, options=()):
+        self.name, self.expected = name, expected
+        self.bend, self.options = bend, options
+
+
+def with_config(**changes):
+    def bend(folder):
+        path = folder / "config.json"
+        values = json.loads(path.read_text())
+        for key, value in changes.items():
+            if value is None:
+                del values[key]
+            else:
+                values[key] = value
+        path.write_text(json.dumps(values))
+    return bend
+
+
+def with_tensors(change):
+    """`change` edits the dict from name to array."""
+    def bend(folder):
+        config = json.loads((folder / "config.json").read_text())
+        tensors = random_bert.tensors(config)
+        change(tensors)
+        random_bert.write(folder, config, tensors)
+    return bend
+
+
+def with_file(name, data):
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def without_file(name):
+    return lambda folder: (folder / name).unlink()
+
+
+def truncated(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def pickled(folder):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def set_value(name, index, value):
+    def change(tensors):
+        tensors[name].flat[index] = value
+    return change
+
+
+QUERY = "encoder.layer.1.attention.self.query.weight"
+REFUSALS = [
+    Refusal("config_missing", r"config\.json", without_file("config.json")),
+    Refusal("config_not_json", r"config\.json", with_file("config.json",
+                                                          b"{,}")),
+    Refusal("model_type_missing", "model_type", with_config(model_type=None)),
+    Refusal("model_type_unknown", "gpt2", with_config(model_type="gpt2")),
+    Refusal("activation_unknown", "hidden_act.*laplace",
+            with_config(hidden_act="laplace")),
+    Refusal("positions_relative", "relative_key",
+            with_config(position_embedding_type="relative_key")),
+    Refusal("decoder", "is_decoder", with_config(is_decoder=True)),
+    Refusal("heads_do_not_divide", "num_attention_heads.*7|7.*divi",
+            with_config(num_attention_heads=7)),
+    Refusal("hidden_size_zero", "hidden_size", with_config(hidden_size=0)),
+    Refusal("hidden_size_absurd", "hidden_size",
+            with_config(hidden_size=2**62)),
+    Refusal("layers_negative", "num_hidden_layers.*-1",
+            with_config(num_hidden_layers=-1)),
+    Refusal("epsilon_not_a_number", "layer_norm_eps",
+            with_config(layer_norm_eps="small")),
+    Refusal("fewer_layers_than_claimed", r"encoder\.layer\.3",
+            with_config(num_hidden_layers=4)),
+    Refusal("shape_against_config", "word_embeddings.*211",
+            with_config(vocab_size=212)),
+    Refusal("weights_missing", "safetensors",
+            without_file("model.safetensors")),
+    Refusal("weights_pickled", r"pytorch_model\.bin", pickled),
+    Refusal("weights_truncated", r"model\.safetensors", truncated),
+    Refusal("weights_header_too_long", r"model\.safetensors",
+            with_file("model.safetensors", b"\xff" * 8 + b"{}")),
+    Refusal("tensor_missing", QUERY.replace(".", r"\."),
+            with_tensors(lambda tensors: tensors.pop(QUERY))),
+    Refusal("tensor_unknown", r"encoder\.layer\.0\.adapter",
+            with_tensors(lambda tensors: tensors.update(
+                {"encoder.layer.0.adapter": numpy.zeros(3, "f4")}))),
+    Refusal("weight_not_a_number", QUERY.replace(".", r"\.") + ".*61",
+            with_tensors(set_value(QUERY, 61, numpy.nan))),
+    Refusal("weight_infinite", r"embeddings\.LayerNorm\.bias.*7",
+            with_tensors(set_value("embeddings.LayerNorm.bias", 7,
+                                   numpy.inf))),
+    Refusal("output_unknown", "embedding.*last_hidden_state",
+            options=["--outputs=embedding"]),
+    Refusal("output_not_in_checkpoint", "logits.*last_hidden_state",
+            options=["--outputs=logits"]),
+    Refusal("target_unknown", "pentium.*x86-64-v3",
+            options=["--target=pentium"]),
+    Refusal("target_feature_unknown", "x87", options=["--target=znver3+x87"]),
+    Refusal("target_twice", "znver3", options=["--target=znver3,znver3"]),
+    Refusal("target_empty", "target", options=["--target=znver3,"]),
+    Refusal("precision_unknown", "f8", options=["--precision=f8"]),
+    Refusal("task_unknown", "translation", options=["--task=translation"]),
+    Refusal("stage_unknown", "binary.*encoder", options=["--emit=binary"]),
+    Refusal("option_unknown", "fast-math", options=["--fast-math"]),
+    Refusal("weights_place_unknown", "weights",
+            options=["--weights=elsewhere"]),
+]
+
+
+def check_refusal(context, refusal):
+    """Refused, and nothing is left in the folder of the output."""
+    folder = random_bert.make(context.folder("refusal") / "model")
+    if refusal.bend:
+        refusal.bend(folder)
+    out = context.folder("refused")
+    require_refused(context.run("encast", "compile", folder, "-o",
+                                out / "model.so", *refusal.options),
+                    refusal.expected)
+    require(not list(out.iterdir()),
+            f"left behind: {[path.name for path in out.iterdir()]}")
+
+
+def check_paths(context, folder):
+    """Errors that have to do with where things are."""
+    work = context.folder("paths")
+    missing = work / "missing"
+    require_refused(context.run("encast", "compile", missing, "-o",
+                                work / "m.so"), str(missing))
+    require_refused(context.run("encast", "compile", folder), "-o")
+    require_refused(context.run("encast", "compile", "-o", work / "m.so"),
+                    "(?i)model")
+    require_refused(context.run("encast", "compile", folder, "-o",
+                                missing / "m.so"), str(missing))
+    require_refused(context.run("encast", "compile", folder, "-o", work),
+                    str(work))
+    require_refused(context.run("encast", "melt", folder), "melt")
+    bad = work / "bad.mlir"
+    bad.write_text("module {\n  encoder.nonsense\n}\n")
+    require_refused(context.run("encast", "compile", bad, "-o",
+                                work / "m.so"), r"bad\.mlir:2:3")
+    require(sorted(path.name for path in work.iterdir()) == ["bad.mlir"],
+            "something was left behind")
+
+
+def check_kept_artifact(context, folder):
+    """A failing compilation leaves the artifact that was there."""
+    work = context.folder("kept")
+    artifact = work / "model.so"
+    shutil.copy(context.compile(folder), artifact)
+    before = artifact.read_bytes()
+    bent = random_bert.make(work / "model")
+    with_tensors(set_value(QUERY, 61, numpy.nan))(bent)
+    require_refused(context.run("encast", "compile", bent, "-o", artifact),
+                    "query")
+    require(artifact.read_bytes() == before, "the artifact changed")
+    require(sorted(os.listdir(work)) == ["model", "model.so"],
+            f"left behind: {os.listdir(work)}")
+
+
+def tests(context):
+    folder = random_bert.make(context.folder("compile") / "bert")
+    for target in TARGETS:
+        yield (f"compile/reproducible/{target}",
+               lambda target=target: check_reproducible(context, folder,
+                                                        target))
+        for stage in STAGES:
+            yield (f"compile/resume/{stage}/{target}",
+                   lambda target=target, stage=stage: check_resume(
+                       context, folder, target, stage))
+    for stage in STAGES:
+        yield (f"compile/encast-opt_reads/{stage}",
+               lambda stage=stage: check_stages_are_parsed(context, folder,
+                                                           stage))
+    yield "compile/listing", lambda: check_listing(context, folder)
+    yield "compile/altered_weights", lambda: check_altered_weights(context,
+                                                                   folder)
+    for refusal in REFUSALS:
+        yield (f"compile/refuses/{refusal.name}",
+               lambda refusal=refusal: check_refusal(context, refusal))
+    yield "compile/refuses/paths", lambda: check_paths(context, folder)
+    yield "compile/failure_keeps_old_artifact", lambda: check_kept_artifact(
+        context, folder)

@@ -1,0 +1,204 @@
+"""encast-run, encast-inspect and encast-bench on real artifacts."""
+
+import json
+import re
+
+import numpy
+
+import random_bert
+from harness import require, require_refused
+
+LENGTHS = [3, 1, 40, 160, 17]
+
+
+class Model:
+    """A small model, its artifact and a file of ids."""
+
+    def __init__(self, context):
+        self.context = context
+        self.folder = random_bert.make(context.folder("tools") / "bert")
+        config = random_bert.config()
+        self.ids, self.types = random_bert.sequences(
+            numpy.random.default_rng(5), config, LENGTHS)
+
+    @property
+    def artifact(self):
+        return self.context.compile(self.folder)
+
+    def expected(self, name, types=False):
+        with self.context.session(self.artifact) as session:
+            return session.run(self.ids, [name],
+                               self.types if types else None)[name]
+
+    def run(self, text, *options):
+        """(the finished process, the path of the output)."""
+        work = self.context.folder("run")
+        (work / "ids.jsonl").write_bytes(text)
+        out = work / "out.npy"
+        return self.context.run(
+            "encast-run", self.artifact, "--ids", work / "ids.jsonl", "--out",
+            out, *options), out
+
+    def lines(self):
+        return "".join(json.dumps(ids) + "\n" for ids in self.ids).encode()
+
+
+def require_output(done, out, expected):
+    require(done.returncode == 0, done.stderr.decode())
+    require(not done.stdout, "stdout is not empty")
+    header = out.read_bytes()[:8]
+    require(header == b"\x93NUMPY\x01\x00", f"header {header}")
+    found = numpy.load(out)
+    require(found.dtype == numpy.dtype("<f4") and found.ndim == 2,
+            f"{found.dtype} of {found.ndim} dimensions")
+    require(numpy.array_equal(found, expected), "other values than libencast")
+
+
+def check_run(model):
+    """The default output is named on stderr; --output takes any other."""
+    done, out = model.run(model.lines())
+    require_output(done, out, model.expected("last_hidden_state"))
+    require(b"last_hidden_state" in done.stderr, "does not say which output")
+    done, out = model.run(model.lines(), "--output", "pooler_output",
+                          "--threads", "2")
+    require_output(done, out, model.expected("pooler_output"))
+
+
+def check_forms_of_lines(model):
+    """CRLF, a missing last newline, objects with token types; no line."""
+    expected = model.expected("last_hidden_state")
+    done, out = model.run(model.lines().replace(b"\n", b"\r\n"))
+    require_output(done, out, expected)
+    done, out = model.run(model.lines()[:-1])
+    require_output(done, out, expected)
+    objects = "".join(
+        json.dumps({"token_type_ids": types, "ids": ids}) + "\n"
+        for ids, types in zip(model.ids, model.types)).encode()
+    done, out = model.run(objects)
+    require_output(done, out, model.expected("last_hidden_state", types=True))
+    done, out = model.run(b"")
+    require_output(done, out, numpy.zeros((0, 60), numpy.float32))
+
+
+def check_stdin(model):
+    work = model.context.folder("stdin")
+    ids = work / "ids.jsonl"
+    ids.write_bytes(model.lines())
+    with open(ids) as lines:
+        done = model.context.run("encast-run", model.artifact, "--ids", "-",
+                                 "--out", work / "out.npy", stdin=lines)
+    require_output(done, work / "out.npy",
+                   model.expected("last_hidden_state"))
+
+
+def check_small_memory_cap(model):
+    """Under a cap, lines are packed into several runs with the same bits."""
+    with model.context.session(model.artifact) as session:
+        session.run([model.ids[3]], ["last_hidden_state"])
+        cap = session.stats().arena_bytes
+    done, out = model.run(model.lines(), "--memory-cap", str(cap))
+    require_output(done, out, model.expected("last_hidden_state"))
+    done, out = model.run(model.lines(), "--memory-cap", "4096")
+    require_refused(done, "4096")
+    require(not out.exists(), "something was written")
+
+
+BAD_LINES = {
+    "empty_array": (b"[1]\n[]\n", "2"),
+    "blank_line": (b"[1]\n\n[2]\n", "2"),
+    "fraction": (b"[1, 1.0]\n", "1.*1"),
+    "exponent": (b"[1e1]\n", "1"),
+    "negative": (b"[3]\n[3]\n[4, -1]\n", "3.*-1"),
+    "out_of_vocabulary": (b"[1, 2, 211]\n", "211"),
+    "over_64_bits": (b"[18446744073709551617]\n", "1"),
+    "leading_zero": (b"[01]\n", "1"),
+    "text": (b"hello\n", "1"),
+    "string": (b'["1"]\n', "1"),
+    "nested": (b"[[1]]\n", "1"),
+    "deep": (b"[" * 100000 + b"\n", "1"),
+    "two_values": (b"[1] [2]\n", "1"),
+    "unknown_key": (b'{"ids": [1], "mask": [1]}\n', "mask"),
+    "key_twice": (b'{"ids": [1], "ids": [2]}\n', "ids"),
+    "no_ids": (b'{"token_type_ids": [0]}\n', "ids"),
+    "lengths_differ": (b'{"ids": [1, 2], "token_type_ids": [0]}\n',
+                       "token_type_ids"),
+    "token_type_out_of_range": (b'{"ids": [1], "token_type_ids": [2]}\n',
+                                "2"),
+    "too_long": (json.dumps([1] * 161).encode() + b"\n", "160.*161|161.*160"),
+    "not_utf8": (b'{"\xff": [1]}\n', "1"),
+}
+
+
+def check_bad_lines(model, text, expected):
+    """Refused with line (and position), and nothing is written."""
+    done, out = model.run(text)
+    require_refused(done, rf"ids\.jsonl.*(?:{expected})")
+    require(not out.exists(), "something was written")
+
+
+def check_options(model):
+    """Unknown outputs list the valid ones; options are checked."""
+    done, out = model.run(b"[1]\n", "--output", "embedding")
+    require_refused(done, "embedding.*last_hidden_state.*pooler_output")
+    for options, expected in ((["--threads", "two"], "two"),
+                              (["--threads", "-1"], "-1"),
+                              (["--memory-cap", "1x"], "1x"),
+                              (["--variant", "znver9"], "znver9"),
+                              (["--speed"], "speed")):
+        done, out = model.run(b"[1]\n", *options)
+        require_refused(done, expected)
+        require(not out.exists(), "something was written")
+    require_refused(model.context.run("encast-run"), "MODEL|artifact|usage")
+    missing = model.context.folder("none") / "model.so"
+    require_refused(model.context.run("encast-run", missing, "--ids", "-",
+                                      "--out", missing.with_suffix(".npy")),
+                    re.escape(str(missing)))
+
+
+def check_stats(model):
+    work = model.context.folder("stats")
+    done, _ = model.run(model.lines(), "--stats", work / "stats.json")
+    require(done.returncode == 0, done.stderr.decode())
+    stats = json.loads((work / "stats.json").read_text())
+    require(stats["sequences"] == len(LENGTHS)
+            and stats["tokens"] == sum(LENGTHS), f"counts: {stats}")
+    require(stats["nanoseconds"] > 0 and stats["threads"] > 0,
+            f"numbers: {stats}")
+
+
+def check_inspect(model):
+    """Model, outputs, variants, memory formula, kernels and source hashes."""
+    shown = model.context.succeed("encast-inspect", model.artifact).stdout
+    for word in (b"bert", b"last_hidden_state", b"pooler_output",
+                 b"model.safetensors", b"gemm"):
+        require(word in shown, f"no {word.decode()} in:\n{shown.decode()}")
+    json.loads(model.context.succeed("encast-inspect", model.artifact,
+                                     "--json").stdout)
+    model.context.succeed("encast-inspect", model.artifact, "--verify")
+
+
+def check_bench(model):
+    work = model.context.folder("bench")
+    done = model.context.succeed("encast-bench", model.artifact,
+                                 "--lengths=16,160", "--threads", "2",
+                                 "--steps", "--json", work / "bench.json")
+    require(b"160" in done.stdout, done.stdout.decode())
+    json.loads((work / "bench.json").read_text())
+    require_refused(model.context.run("encast-bench", model.artifact,
+                                      "--lengths=161"), "160.*161|161.*160")
+
+
+def tests(context):
+    model = Model(context)
+    checks = {
+        "run": check_run, "forms_of_lines": check_forms_of_lines,
+        "stdin": check_stdin, "small_memory_cap": check_small_memory_cap,
+        "options": check_options, "stats": check_stats,
+        "inspect": check_inspect, "bench": check_bench,
+    }
+    for name, check in checks.items():
+        yield f"tools/{name}", lambda check=check: check(model)
+    for name, (text, expected) in BAD_LINES.items():
+        yield (f"tools/refuses_line/{name}",
+               lambda text=text, expected=expected: check_bad_lines(
+                   model, text, expected))
