@@ -74,14 +74,16 @@ def Plan_Count : I32EnumAttr<"Count", "a number of the item", [
     I32EnumAttrCase<"SequenceTokens", 3, "sequence_tokens">,
     I32EnumAttrCase<"TokenPlaneBytes", 4, "token_plane_bytes">,
     I32EnumAttrCase<"SelectedPlaneBytes", 5, "selected_plane_bytes">,
-    I32EnumAttrCase<"PanelColumns", 6, "panel_columns">]> {
+    I32EnumAttrCase<"PanelColumns", 6, "panel_columns">,
+    I32EnumAttrCase<"GroupColumns", 7, "group_columns">]> {
   let cppNamespace = "::encast::plan";
   let genSpecializedAttr = 0;
   let description = [{
     rows, panels, keys: fields of encast_abi_item. sequence_tokens: tokens of
     sequence `row` (plan.for_rows over sequences). *_plane_bytes: 64 times T or
     the number of SELECTED rows. panel_columns: how many of the 16 columns of
-    panel `panel` exist, `columns` of the enclosing plan.for_panels counted.
+    panel `panel` exist, `columns` of the enclosing plan.for_panels counted;
+    group_columns: the same for all panels of its current group.
   }];
 }
 def Plan_CountAttr : EnumAttr<Plan_Dialect, Plan_Count, "count">;
@@ -128,7 +130,9 @@ def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
     - `ids`, `types`, `positions`, `selected`, `first`, `pick`: int32 tables that
       the runtime fills (encast_abi.h).
     - `block`: `row_bytes` for each row of the row block, at `offset` in it.
-    - `workspace`: `row_bytes` at `offset` of the thread's own workspace.
+    - `workspace`: at `offset` of the thread's own workspace; `row_bytes` for each
+      row of the item if `rows` is given, else in all. Its rows count from the
+      item's first row, its panels from the first of the group.
 
     Example:
     ```mlir

@@ -1,0 +1,36 @@
+//===- Layout.h - how values lie in memory ----------------------*- C++ -*-===//
+///
+/// \file
+/// The one rule for strides, shared by the lowerings to and from the kernel
+/// stage. Sizes count floats.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_DIALECTS_KERNEL_LAYOUT_H
+#define ENCAST_DIALECTS_KERNEL_LAYOUT_H
+
+#include <cstdint>
+
+namespace encast::kernel {
+
+/// Columns of a panel of weights and of a plane of panel-major values.
+constexpr int64_t kPanelColumns = 16;
+
+constexpr int64_t panelsFor(int64_t columns) {
+  return (columns + kPanelColumns - 1) / kPanelColumns;
+}
+
+/// From a row of a row-major value to the next: whole panels, plus one where
+/// rows would else lie a multiple of 2 KB apart and share cache sets.
+constexpr int64_t rowStride(int64_t columns) {
+  int64_t stride = panelsFor(columns) * kPanelColumns;
+  return stride % 512 ? stride : stride + kPanelColumns;
+}
+
+/// Columns that a head takes in panel-major values.
+constexpr int64_t paddedHeadSize(int64_t headSize) {
+  return panelsFor(headSize) * kPanelColumns;
+}
+
+} // namespace encast::kernel
+
+#endif // ENCAST_DIALECTS_KERNEL_LAYOUT_H
