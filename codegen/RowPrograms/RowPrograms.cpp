@@ -348,6 +348,25 @@ func::FuncOp encast::getCopy(ModuleOp module, int64_t columns) {
                     });
 }
 
+func::FuncOp encast::getCopyPrefix(ModuleOp module, int64_t columns) {
+  MemRefType row = rowType(module.getContext(), columns);
+  return getProgram(
+      module, llvm::formatv("copy_prefix_{0}", columns),
+      {row, IndexType::get(module.getContext()), row}, [&](RowProgram &p) {
+        Value count = p.argument(1);
+        auto maskType = VectorType::get(kLanes, p.b.getI1Type());
+        p.forEach(p.index(0), count, p.index(kLanes), {},
+                  [&](Value column, ValueRange) {
+                    Value left = arith::SubIOp::create(p.b, count, column);
+                    Value mask =
+                        vector::CreateMaskOp::create(p.b, maskType, left);
+                    Columns at{column, mask};
+                    p.store(p.load(p.argument(0), at), p.argument(2), at);
+                    return SmallVector<Value>();
+                  });
+      });
+}
+
 func::FuncOp encast::getConcat(ModuleOp module, ArrayRef<int64_t> columns) {
   std::string name = "concat";
   SmallVector<Type> arguments;

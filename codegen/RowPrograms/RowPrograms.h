@@ -53,6 +53,10 @@ mlir::func::FuncOp getEmbed(mlir::ModuleOp module, int64_t hidden,
 /// `(x, y)`: y = x. y may be x.
 mlir::func::FuncOp getCopy(mlir::ModuleOp module, int64_t columns);
 
+/// `(x, n, y)`: the first n columns, 1 <= n <= columns; y = x there, and y is
+/// not written beyond.
+mlir::func::FuncOp getCopyPrefix(mlir::ModuleOp module, int64_t columns);
+
 /// `(x0, x1, ..., y)`: the rows one behind the other; `columns` of each. y must
 /// not overlap with any x.
 mlir::func::FuncOp getConcat(mlir::ModuleOp module,
