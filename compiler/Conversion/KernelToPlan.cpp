@@ -1,0 +1,575 @@
+//===- KernelToPlan.cpp - group kernels into steps ------------------------===//
+///
+/// \file
+/// Two walks over the function: the first decides the step of each operation
+/// and the slot of each value, the second writes slots, steps and calls.
+///
+///   op      embed  linear  rows | attention | linear  rows  linear  rows ...
+///   step    0      0       0    | 1         | 2       2     2       2
+///   value   block  arena   block  arena       block   block block   arena
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Conversion/Passes.h"
+#include "compiler/Transforms/Demand.h"
+#include "dialects/Kernel/Layout.h"
+#include "encast_abi.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace encast {
+#define GEN_PASS_DEF_KERNELTOPLANPASS
+#include "compiler/Conversion/Passes.h.inc"
+} // namespace encast
+
+using namespace mlir;
+using namespace encast;
+using namespace encast::plan;
+
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+constexpr int64_t kPanelBytes = kernel::kPanelColumns * kFloatBytes;
+
+/// Consecutive operations that run on one block of rows.
+struct Step {
+  Domain domain;
+  SmallVector<Operation *> ops;
+};
+
+class PlanBuilder {
+public:
+  PlanBuilder(ModuleOp module, func::FuncOp func)
+      : module(module), func(func), symbols(module), b(module.getContext()),
+        demand(func, [this](Operation *op) { return rootDemand(op); }) {}
+
+  LogicalResult run();
+
+private:
+  ModuleOp module;
+  func::FuncOp func;
+  SymbolTable symbols;
+  OpBuilder b;
+  SmallVector<Step> steps;
+  DenseMap<Operation *, unsigned> stepOf;
+  DenseMap<Value, SlotOp> slots;
+  llvm::StringMap<SlotOp> outputSlots;
+  DenseMap<Attribute, SlotOp> indexSlots;
+  DemandAnalysis demand;
+
+  Demand rootDemand(Operation *op);
+  int64_t outputIndex(StringRef name);
+
+  LogicalResult makeSteps();
+  LogicalResult makeSlots();
+  FailureOr<Domain> domainOf(Operation *op);
+  static Domain rowsDomain(encoder::Rows rows);
+  bool readsOtherRows(Operation *op, OpOperand &operand);
+  bool isLocal(Value value);
+
+  SlotOp addSlot(const Twine &name, SlotKind kind);
+  SlotOp indexSlot(SlotKind kind);
+  StringRef name(Value value) { return slots.lookup(value).getSymName(); }
+
+  int64_t rowBytes(Value value);
+  bool isPanelMajor(Value value);
+  At at(Value value);
+  Attribute attr(const At &at) { return at.attr(b.getContext()); }
+  Attribute count(Count count) { return CountAttr::get(b.getContext(), count); }
+  Attribute number(int64_t value) { return b.getI64IntegerAttr(value); }
+  Attribute weight(FlatSymbolRefAttr symbol) {
+    return attr({.symbol = symbol.getValue()});
+  }
+
+  void emitStep(const Step &step, unsigned number);
+  void emit(kernel::EmbedOp op);
+  void emit(kernel::LinearOp op);
+  void emit(kernel::LinearStoreOp op);
+  void emit(kernel::AttentionOp op);
+  void emit(kernel::RowsProgramOp op);
+  void emit(kernel::GatherOp op);
+  void emit(kernel::PoolOp op);
+  void emit(kernel::StoreOp op);
+  void forRows(Operation *op, FlatSymbolRefAttr program,
+               ArrayRef<Attribute> args);
+  template <typename CallOpType> void setDemand(CallOpType call, Operation *op);
+};
+
+//===----------------------------------------------------------------------===//
+// Demand
+//===----------------------------------------------------------------------===//
+
+int64_t PlanBuilder::outputIndex(StringRef name) {
+  int64_t index = 0;
+  for (auto output : func.getOps<kernel::OutputOp>()) {
+    if (output.getName() == name)
+      return index;
+    ++index;
+  }
+  return -1;
+}
+
+Demand PlanBuilder::rootDemand(Operation *op) {
+  StringRef name;
+  if (auto store = dyn_cast<kernel::StoreOp>(op))
+    name = store.getOutput();
+  else if (auto store = dyn_cast<kernel::LinearStoreOp>(op))
+    name = store.getOutput();
+  else
+    return {};
+  int64_t index = outputIndex(name);
+  if (index < 0)
+    return {};
+  return {ENCAST_MODE_ALL | ENCAST_MODE_SELECTED, uint64_t(1) << index};
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+Domain PlanBuilder::rowsDomain(encoder::Rows rows) {
+  switch (rows) {
+  case encoder::Rows::Tokens:
+    return Domain::Tokens;
+  case encoder::Rows::Selected:
+  case encoder::Rows::Demanded:
+    return Domain::Selected;
+  case encoder::Rows::Picked:
+    return Domain::Picked;
+  case encoder::Rows::Sequences:
+    return Domain::Sequences;
+  }
+  llvm_unreachable("all rows are listed");
+}
+
+FailureOr<Domain> PlanBuilder::domainOf(Operation *op) {
+  if (auto attention = dyn_cast<kernel::AttentionOp>(op))
+    return encoder::getRows(attention.getQuery()) == encoder::Rows::Tokens
+               ? Domain::AttentionTokens
+               : Domain::AttentionSelected;
+  if (auto store = dyn_cast<kernel::StoreOp>(op))
+    return store.getPick() ? Domain::Picked
+                           : rowsDomain(encoder::getRows(store.getValue()));
+  if (auto store = dyn_cast<kernel::LinearStoreOp>(op))
+    return rowsDomain(encoder::getRows(store.getInput()));
+  if (isa<kernel::EmbedOp, kernel::LinearOp, kernel::RowsProgramOp,
+          kernel::GatherOp, kernel::PoolOp>(op))
+    return rowsDomain(encoder::getRows(op->getResult(0)));
+  return op->emitOpError("is not an operation of the kernel stage");
+}
+
+/// Whether `op` reads rows of the operand other than its own.
+bool PlanBuilder::readsOtherRows(Operation *op, OpOperand &) {
+  if (auto store = dyn_cast<kernel::StoreOp>(op))
+    return store.getPick();
+  return isa<kernel::AttentionOp, kernel::GatherOp, kernel::PoolOp>(op);
+}
+
+LogicalResult PlanBuilder::makeSteps() {
+  bool open = false; // Whether the last step takes more operations.
+  for (Operation &op : func.getBody().front()) {
+    if (isa<encoder::InputOp, encoder::EitherOp, kernel::OutputOp,
+            func::ReturnOp>(op))
+      continue;
+    FailureOr<Domain> domain = domainOf(&op);
+    if (failed(domain))
+      return failure();
+    bool attention = isa<kernel::AttentionOp>(op);
+    bool joins = open && !attention && steps.back().domain == *domain &&
+                 llvm::none_of(op.getOpOperands(), [&](OpOperand &operand) {
+                   Operation *from = operand.get().getDefiningOp();
+                   auto step = stepOf.find(from);
+                   return step != stepOf.end() &&
+                          step->second == steps.size() - 1 &&
+                          readsOtherRows(&op, operand);
+                 });
+    if (!joins)
+      steps.push_back({*domain, {}});
+    open = !attention;
+    steps.back().ops.push_back(&op);
+    stepOf[&op] = steps.size() - 1;
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Slots
+//===----------------------------------------------------------------------===//
+
+bool PlanBuilder::isPanelMajor(Value value) {
+  auto linear = value.getDefiningOp<kernel::LinearOp>();
+  return linear && linear.getPanelMajor();
+}
+
+int64_t PlanBuilder::rowBytes(Value value) {
+  if (isPanelMajor(value))
+    return value.getDefiningOp<kernel::LinearOp>().getPanels() * kPanelBytes;
+  return kernel::rowStride(encoder::getColumns(value)) * kFloatBytes;
+}
+
+/// Whether only operations of the value's own step read it, row by row.
+bool PlanBuilder::isLocal(Value value) {
+  if (isPanelMajor(value))
+    return false;
+  unsigned step = stepOf.lookup(value.getDefiningOp());
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    return !isa<encoder::EitherOp>(user) && stepOf.lookup(user) == step &&
+           !readsOtherRows(user, use);
+  });
+}
+
+SlotOp PlanBuilder::addSlot(const Twine &name, SlotKind kind) {
+  auto slot = SlotOp::create(
+      b, module.getLoc(), name.str(), kind, /*rows=*/DomainAttr(),
+      /*row_bytes=*/IntegerAttr(), /*colour=*/IntegerAttr(),
+      /*offset=*/IntegerAttr(), /*index=*/IntegerAttr(),
+      /*outputs=*/IntegerAttr());
+  symbols.insert(slot, b.getInsertionPoint());
+  return slot;
+}
+
+SlotOp PlanBuilder::indexSlot(SlotKind kind) {
+  SlotOp &slot = indexSlots[SlotKindAttr::get(b.getContext(), kind)];
+  if (!slot)
+    slot = addSlot("index." + stringifySlotKind(kind), kind);
+  return slot;
+}
+
+LogicalResult PlanBuilder::makeSlots() {
+  for (auto [index, output] :
+       llvm::enumerate(func.getOps<kernel::OutputOp>())) {
+    SlotOp slot = addSlot("output." + output.getName(), SlotKind::Output);
+    slot.setIndex(index);
+    outputSlots[output.getName()] = slot;
+  }
+  for (Operation &op : func.getBody().front()) {
+    if (auto input = dyn_cast<encoder::InputOp>(op)) {
+      SlotKind kind = SlotKind::Ids;
+      if (input.getIndex() == encoder::IndexInput::TokenTypes)
+        kind = SlotKind::Types;
+      else if (input.getIndex() == encoder::IndexInput::Positions)
+        kind = SlotKind::Positions;
+      slots[input.getResult()] = indexSlot(kind);
+      continue;
+    }
+    if (op.getNumResults() == 0 || isa<encoder::EitherOp>(op))
+      continue;
+    Value value = op.getResult(0);
+    // Both sides of an either share the slot; only one is computed in a run.
+    for (Operation *user : value.getUsers()) {
+      auto either = dyn_cast<encoder::EitherOp>(user);
+      if (either && slots.count(either.getResult()))
+        slots[value] = slots.lookup(either.getResult());
+    }
+    if (SlotOp shared = slots.lookup(value)) {
+      uint64_t outputs = *shared.getOutputs() | demand.of(&op).outputs;
+      shared.setOutputs(static_cast<int64_t>(outputs));
+      shared.setRows(Domain::Selected); // At least as many rows as tokens.
+      continue;
+    }
+    auto name = op.getAttrOfType<StringAttr>("name");
+    bool local = isLocal(value);
+    SlotOp slot = addSlot(
+        "rows." + (name ? name.getValue() : op.getName().stripDialect()),
+        local ? SlotKind::Block : SlotKind::Arena);
+    slot.setRowBytes(rowBytes(value));
+    if (!local) {
+      slot.setRows(rowsDomain(encoder::getRows(value)));
+      slot.setOutputs(static_cast<int64_t>(demand.of(&op).outputs));
+    }
+    slots[value] = slot;
+    for (Operation *user : value.getUsers())
+      if (auto either = dyn_cast<encoder::EitherOp>(user))
+        slots[either.getResult()] = slot;
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// The address of the item's row of a value, and panel where it has panels.
+At PlanBuilder::at(Value value) {
+  At at{.symbol = name(value)};
+  if (isPanelMajor(value)) {
+    at.rowBytes = kPanelBytes;
+    at.planes = true;
+    at.planeRows = rowsDomain(encoder::getRows(value));
+  } else {
+    at.rowBytes = rowBytes(value);
+  }
+  return at;
+}
+
+template <typename CallOpType>
+void PlanBuilder::setDemand(CallOpType call, Operation *op) {
+  if (auto name = op->getAttrOfType<StringAttr>("name"))
+    call.setNameAttr(name);
+  Demand demand = this->demand.of(op);
+  call.setModes(demand.modes);
+  call.setOutputs(static_cast<int64_t>(demand.outputs));
+}
+
+void PlanBuilder::forRows(Operation *op, FlatSymbolRefAttr program,
+                          ArrayRef<Attribute> args) {
+  auto call = ForRowsOp::create(b, op->getLoc(), program, b.getArrayAttr(args),
+                                StringAttr());
+  setDemand(call, op);
+}
+
+void PlanBuilder::emit(kernel::EmbedOp op) {
+  SmallVector<Attribute> args;
+  for (auto [index, table] : llvm::zip_equal(
+           op.getIndices(), op.getTables().getAsRange<FlatSymbolRefAttr>())) {
+    auto type =
+        symbols.lookup<encoder::WeightOp>(table.getValue()).getTensorType();
+    args.push_back(attr(
+        {.symbol = table.getValue(),
+         .by = name(index),
+         .rowBytes = type.getDimSize(1) * type.getElementTypeBitWidth() / 8}));
+  }
+  args.push_back(attr(at(op.getResult())));
+  forRows(op, op.getProgramAttr(), args);
+}
+
+void PlanBuilder::emit(kernel::RowsProgramOp op) {
+  SmallVector<Attribute> args;
+  for (auto [i, input] : llvm::enumerate(op.getInputs())) {
+    At from = at(input);
+    if (std::optional<ArrayRef<int64_t>> columns = op.getColumns())
+      from.offset = (*columns)[i] * kFloatBytes;
+    args.push_back(attr(from));
+  }
+  if (op.getWeights())
+    for (auto symbol : op.getWeights()->getAsRange<FlatSymbolRefAttr>())
+      args.push_back(weight(symbol));
+  args.push_back(attr(at(op.getResult())));
+  forRows(op, op.getProgramAttr(), args);
+}
+
+void PlanBuilder::emit(kernel::GatherOp op) {
+  SlotKind kind = SlotKind::Selected;
+  if (op.getIndex() == kernel::GatherIndex::First)
+    kind = SlotKind::First;
+  else if (op.getIndex() == kernel::GatherIndex::Pick)
+    kind = SlotKind::Pick;
+  At from = at(op.getInput());
+  from.by =
+      indexSlots.lookup(SlotKindAttr::get(b.getContext(), kind)).getSymName();
+  forRows(op, op.getProgramAttr(), {attr(from), attr(at(op.getResult()))});
+}
+
+void PlanBuilder::emit(kernel::PoolOp op) {
+  At from = at(op.getInput());
+  from.sequence = true;
+  forRows(op, op.getProgramAttr(),
+          {attr(from), count(Count::SequenceTokens), attr(at(op.getResult()))});
+}
+
+void PlanBuilder::emit(kernel::StoreOp op) {
+  At from = at(op.getValue());
+  from.offset = static_cast<int64_t>(op.getColumn()) * kFloatBytes;
+  if (op.getPick())
+    from.by =
+        indexSlots.lookup(SlotKindAttr::get(b.getContext(), SlotKind::Pick))
+            .getSymName();
+  At to{.symbol = outputSlots.lookup(op.getOutput()).getSymName(),
+        .rowBytes = static_cast<int64_t>(op.getColumns()) * kFloatBytes};
+  forRows(op, op.getProgramAttr(), {attr(from), attr(to)});
+}
+
+void PlanBuilder::emit(kernel::LinearOp op) {
+  int64_t k = encoder::getColumns(op.getInput());
+  At to = at(op.getResult());
+  Attribute panelBytes = number(kPanelBytes);
+  if (op.getPanelMajor()) {
+    to.planesPerPanel = 1;
+    panelBytes = count(encoder::getRows(op.getResult()) == encoder::Rows::Tokens
+                           ? Count::TokenPlaneBytes
+                           : Count::SelectedPlaneBytes);
+  } else {
+    to.panelBytes = kPanelBytes;
+  }
+  Attribute bias = number(0), residual = number(0);
+  if (op.getBiasAttr())
+    bias = attr({.symbol = *op.getBias(), .panelBytes = kPanelBytes});
+  if (op.getResidual()) {
+    At from = at(op.getResidual());
+    from.panelBytes = kPanelBytes;
+    residual = attr(from);
+  }
+  auto call = CallOp::create(
+      b, op.getLoc(), op.getKernelAttr(),
+      b.getArrayAttr(
+          {attr(at(op.getInput())),
+           attr({.symbol = op.getWeight(), .panelBytes = k * kPanelBytes}),
+           attr(to), bias, residual, count(Count::Rows), count(Count::Panels),
+           panelBytes}),
+      StringAttr());
+  setDemand(call, op);
+  call.setPanels(op.getPanels());
+  call.setPanelTile(op.getPanelTile());
+  call.setFlopsPerRow(2 * k * encoder::getColumns(op.getResult()));
+}
+
+void PlanBuilder::emit(kernel::LinearStoreOp op) {
+  int64_t k = encoder::getColumns(op.getInput());
+  int64_t columns = op.getColumns(), tile = op.getPanelTile();
+  // The workspace holds the result of a group and, if needed, its packed
+  // panels.
+  OpBuilder::InsertPoint here = b.saveInsertionPoint();
+  b.setInsertionPoint(slots.lookup(op.getInput()));
+  SlotOp result = addSlot("group." + op.getOutput(), SlotKind::Workspace);
+  result.setRows(Domain::Picked);
+  result.setRowBytes(tile * kPanelBytes);
+  SlotOp panels;
+  At weights{.symbol = op.getWeight(), .panelBytes = k * kPanelBytes};
+  if (op.getTransposeAttr()) {
+    panels = addSlot("panels." + op.getOutput(), SlotKind::Workspace);
+    panels.setRowBytes(tile * k * kPanelBytes);
+  }
+  b.restoreInsertionPoint(here);
+  auto loop = ForPanelsOp::create(b, op.getLoc(), columns, StringAttr());
+  setDemand(loop, op);
+  loop.setPanels(kernel::panelsFor(columns));
+  loop.setPanelTile(tile);
+  loop.setFlopsPerRow(2 * k * columns);
+  here = b.saveInsertionPoint();
+  b.setInsertionPointToStart(&loop.getBody().emplaceBlock());
+  if (panels) {
+    auto type =
+        symbols.lookup<encoder::WeightOp>(op.getWeight()).getTensorType();
+    weights.panelBytes =
+        kernel::kPanelColumns * k * type.getElementTypeBitWidth() / 8;
+    At packed{.symbol = panels.getSymName(), .panelBytes = k * kPanelBytes};
+    ForEachPanelOp::create(
+        b, op.getLoc(), op.getTransposeAttr(),
+        b.getArrayAttr(
+            {attr(weights), count(Count::PanelColumns), attr(packed)}));
+    weights = packed;
+  }
+  At group{.symbol = result.getSymName(), .rowBytes = tile * kPanelBytes};
+  Attribute bias = number(0);
+  if (op.getBiasAttr())
+    bias = attr({.symbol = *op.getBias(), .panelBytes = kPanelBytes});
+  CallOp::create(
+      b, op.getLoc(), op.getKernelAttr(),
+      b.getArrayAttr({attr(at(op.getInput())), attr(weights), attr(group), bias,
+                      number(0), count(Count::Rows), count(Count::Panels),
+                      number(kPanelBytes)}),
+      StringAttr());
+  At to{.symbol = outputSlots.lookup(op.getOutput()).getSymName(),
+        .rowBytes = columns * kFloatBytes,
+        .panelBytes = kPanelBytes};
+  ForRowsOp::create(
+      b, op.getLoc(), op.getStoreAttr(),
+      b.getArrayAttr({attr(group), count(Count::GroupColumns), attr(to)}),
+      StringAttr());
+  b.restoreInsertionPoint(here);
+}
+
+void PlanBuilder::emit(kernel::AttentionOp op) {
+  int64_t perHead = op.getPlanesPerHead();
+  int64_t columns = encoder::getColumns(op.getResult());
+  int64_t headSize = columns / static_cast<int64_t>(op.getHeads());
+  ArrayRef<int64_t> planes = op.getPlanes();
+  auto operand = [&](Value value, int64_t first, bool keys) {
+    At from = at(value);
+    from.planeFirst = first;
+    from.planesPerPanel = perHead;
+    if (keys)
+      std::swap(from.rowBytes, from.keyBytes);
+    return attr(from);
+  };
+  At to = at(op.getResult());
+  to.panelBytes = headSize * kFloatBytes;
+  OpBuilder::InsertPoint here = b.saveInsertionPoint();
+  b.setInsertionPoint(slots.lookup(op.getResult()));
+  SlotOp workspace =
+      addSlot("workspace." + name(op.getResult()), SlotKind::Workspace);
+  workspace.setRowBytes(op.getWorkspaceBytes());
+  b.restoreInsertionPoint(here);
+  bool tokens = encoder::getRows(op.getQuery()) == encoder::Rows::Tokens;
+  auto call = CallOp::create(
+      b, op.getLoc(), op.getKernelAttr(),
+      b.getArrayAttr(
+          {operand(op.getQuery(), planes[0], false),
+           operand(op.getKey(), planes[1], true),
+           operand(op.getValue(), planes[2], true), attr(to),
+           count(Count::Rows), count(Count::Keys),
+           count(tokens ? Count::TokenPlaneBytes : Count::SelectedPlaneBytes),
+           count(Count::TokenPlaneBytes),
+           attr({.symbol = workspace.getSymName()})}),
+      StringAttr());
+  setDemand(call, op);
+  call.setFlopsPerRowAndKey(4 * headSize);
+}
+
+void PlanBuilder::emitStep(const Step &step, unsigned number) {
+  Operation *first = step.ops.front();
+  int64_t rowTile = 1;
+  std::optional<int64_t> heads, layer;
+  for (Operation *op : step.ops) {
+    if (auto attr = op->getAttrOfType<IntegerAttr>("layer"); attr && !layer)
+      layer = attr.getInt();
+    if (auto attr = op->getAttrOfType<IntegerAttr>("row_tile"))
+      rowTile = std::max(rowTile, attr.getInt());
+    if (auto attention = dyn_cast<kernel::AttentionOp>(op))
+      heads = attention.getHeads();
+  }
+  std::string name = "step." + std::to_string(number) + "." +
+                     stringifyDomain(step.domain).str();
+  auto op = StepOp::create(
+      b, first->getLoc(), name, step.domain, /*max_rows=*/rowTile, rowTile,
+      /*split_rows=*/0, heads ? b.getI64IntegerAttr(*heads) : IntegerAttr(),
+      layer ? b.getI64IntegerAttr(*layer) : IntegerAttr());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&op.getBody().emplaceBlock());
+  for (Operation *op : step.ops)
+    llvm::TypeSwitch<Operation *, void>(op)
+        .Case<kernel::EmbedOp, kernel::LinearOp, kernel::LinearStoreOp,
+              kernel::AttentionOp, kernel::RowsProgramOp, kernel::GatherOp,
+              kernel::PoolOp, kernel::StoreOp>([&](auto op) { emit(op); });
+}
+
+LogicalResult PlanBuilder::run() {
+  b.setInsertionPoint(func);
+  for (auto output : func.getOps<kernel::OutputOp>())
+    b.clone(*output);
+  if (failed(makeSteps()))
+    return failure();
+  for (const Step &step : steps)
+    for (Operation *op : step.ops) {
+      if (auto gather = dyn_cast<kernel::GatherOp>(op)) {
+        kernel::GatherIndex index = gather.getIndex();
+        indexSlot(index == kernel::GatherIndex::Selected ? SlotKind::Selected
+                  : index == kernel::GatherIndex::First  ? SlotKind::First
+                                                         : SlotKind::Pick);
+      } else if (auto store = dyn_cast<kernel::StoreOp>(op);
+                 store && store.getPick()) {
+        indexSlot(SlotKind::Pick);
+      }
+    }
+  if (failed(makeSlots()))
+    return failure();
+  for (auto [number, step] : llvm::enumerate(steps))
+    emitStep(step, number);
+  symbols.erase(func);
+  return success();
+}
+
+struct KernelToPlan : encast::impl::KernelToPlanPassBase<KernelToPlan> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto encode = module.lookupSymbol<func::FuncOp>("encode");
+    if (!encode || encode.isExternal()) {
+      module.emitError("has no function @encode");
+      return signalPassFailure();
+    }
+    if (failed(PlanBuilder(module, encode).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace

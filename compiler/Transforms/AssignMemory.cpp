@@ -1,0 +1,143 @@
+//===- AssignMemory.cpp - colours of the arena, offsets in blocks ---------===//
+
+#include "compiler/Transforms/Passes.h"
+#include "compiler/Transforms/PlanUses.h"
+#include "dialects/Encoder/Encoder.h"
+#include "encast_abi.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace encast {
+#define GEN_PASS_DEF_ASSIGNMEMORYPASS
+#include "compiler/Transforms/Passes.h.inc"
+} // namespace encast
+
+using namespace mlir;
+using namespace encast;
+using namespace encast::plan;
+
+namespace {
+
+/// From the first to the last place that touches a slot.
+struct Lifetime {
+  int64_t first, last;
+  bool overlaps(const Lifetime &other) const {
+    return first <= other.last && other.first <= last;
+  }
+};
+
+using Lifetimes = llvm::MapVector<Operation *, Lifetime>;
+
+void touch(Lifetimes &lifetimes, Operation *slot, int64_t place) {
+  auto [entry, isNew] = lifetimes.insert({slot, {place, place}});
+  if (!isNew)
+    entry->second.last = place;
+}
+
+struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SymbolTable symbols(module);
+    Lifetimes arena;
+    int64_t blockBytes = 0, workspaceBytes = 0, place = 0;
+    for (auto step : module.getOps<StepOp>()) {
+      Lifetimes block;
+      int64_t callPlace = 0;
+      for (Operation &call : step.getBody().front()) {
+        int64_t workspace = 0;
+        llvm::SmallPtrSet<Operation *, 4> seen;
+        forEachAddress(&call, [&](AtAttr at) {
+          auto slot = dyn_cast_or_null<SlotOp>(
+              symbols.lookup(at.getSymbol().getValue()));
+          if (!slot)
+            return;
+          if (slot.getKind() == SlotKind::Arena) {
+            touch(arena, slot, place);
+          } else if (slot.getKind() == SlotKind::Block) {
+            touch(block, slot, callPlace);
+          } else if (slot.getKind() == SlotKind::Workspace &&
+                     seen.insert(slot).second) {
+            slot.setOffset(workspace);
+            workspace += bytes(slot, slot.getRows() ? step.getMaxRows() : 1);
+          }
+        });
+        workspaceBytes = std::max(workspaceBytes, workspace);
+        ++callPlace;
+      }
+      blockBytes =
+          std::max(blockBytes, assignOffsets(block, step.getMaxRows()));
+      ++place;
+    }
+    assignColours(arena);
+    OpBuilder b(module.getContext());
+    if (auto memory = module.getOps<MemoryOp>(); !memory.empty())
+      (*memory.begin()).erase();
+    auto steps = module.getOps<StepOp>();
+    if (!steps.empty())
+      b.setInsertionPoint(*steps.begin());
+    else
+      b.setInsertionPointToEnd(module.getBody());
+    MemoryOp::create(b, module.getLoc(), blockBytes, workspaceBytes);
+  }
+
+  static int64_t bytes(SlotOp slot, int64_t rows) {
+    return llvm::alignTo(static_cast<int64_t>(*slot.getRowBytes()) * rows,
+                         ENCAST_ALIGNMENT);
+  }
+
+  /// Places each slot at the lowest offset where it overlaps no slot that lives
+  /// at the same time. Returns the bytes of all.
+  static int64_t assignOffsets(const Lifetimes &slots, int64_t rows) {
+    struct Range {
+      Lifetime lifetime;
+      int64_t begin, end;
+    };
+    SmallVector<Range> placed;
+    int64_t total = 0;
+    for (const auto &[op, lifetime] : slots) {
+      auto slot = cast<SlotOp>(op);
+      int64_t size = bytes(slot, rows), begin = 0;
+      // By ascending offset, each conflict pushes the slot behind itself.
+      llvm::sort(placed, [](const Range &a, const Range &b) {
+        return a.begin < b.begin;
+      });
+      for (const Range &range : placed)
+        if (range.lifetime.overlaps(lifetime) && range.begin < begin + size &&
+            begin < range.end)
+          begin = range.end;
+      slot.setOffset(begin);
+      placed.push_back({lifetime, begin, begin + size});
+      total = std::max(total, begin + size);
+    }
+    return total;
+  }
+
+  /// Greedy in the order of the first step, which is optimal for intervals. Of
+  /// the free colours the one is taken whose rows are closest in size.
+  static void assignColours(const Lifetimes &slots) {
+    struct Colour {
+      int64_t lastStep, rowBytes;
+    };
+    SmallVector<Colour> colours;
+    for (const auto &[op, lifetime] : slots) {
+      auto slot = cast<SlotOp>(op);
+      int64_t rowBytes = *slot.getRowBytes();
+      Colour *best = nullptr;
+      for (Colour &colour : colours)
+        if (colour.lastStep < lifetime.first &&
+            (!best || std::abs(colour.rowBytes - rowBytes) <
+                          std::abs(best->rowBytes - rowBytes)))
+          best = &colour;
+      if (!best) {
+        colours.push_back({});
+        best = &colours.back();
+      }
+      best->lastStep = lifetime.last;
+      best->rowBytes = std::max(best->rowBytes, rowBytes);
+      slot.setColour(best - colours.begin());
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,154 @@
+//===- MergeLinears.cpp - merge query, key and value ----------------------===//
+
+#include "compiler/Transforms/Demand.h"
+#include "compiler/Transforms/Passes.h"
+#include "encast_abi.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace encast {
+#define GEN_PASS_DEF_MERGELINEARSPASS
+#include "compiler/Transforms/Passes.h.inc"
+} // namespace encast
+
+using namespace mlir;
+using namespace encast;
+using namespace encast::encoder;
+
+namespace {
+
+struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
+  void runOnOperation() override {
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      mergeIn(func);
+  }
+
+  void mergeIn(func::FuncOp func) {
+    if (func.isExternal())
+      return;
+    uint64_t output = 0;
+    DemandAnalysis demand(func, [&](Operation *op) {
+      if (!isa<OutputOp>(op))
+        return Demand{};
+      return Demand{ENCAST_MODE_ALL | ENCAST_MODE_SELECTED, uint64_t(1)
+                                                                << output++};
+    });
+    // Linears in the order of the function, by what they read and who needs
+    // them.
+    SmallVector<SmallVector<LinearOp>> groups;
+    for (auto linear : func.getOps<LinearOp>()) {
+      if (!isMergeable(linear))
+        continue;
+      auto group = llvm::find_if(groups, [&](ArrayRef<LinearOp> group) {
+        LinearOp first = group.front();
+        return first.getInput() == linear.getInput() &&
+               !first.getBiasAttr() == !linear.getBiasAttr() &&
+               demand.of(first) == demand.of(linear);
+      });
+      if (group == groups.end())
+        groups.push_back({linear});
+      else
+        group->push_back(linear);
+    }
+    for (ArrayRef<LinearOp> group : groups)
+      if (group.size() > 1)
+        merge(group);
+  }
+
+  bool isMergeable(LinearOp linear) {
+    return linear.getActivation() == ActivationKind::None &&
+           !linear.getResidual() && linear->hasOneUse() &&
+           isa<AttentionOp>(*linear->user_begin());
+  }
+
+  void merge(ArrayRef<LinearOp> group) {
+    SymbolTable symbols(getOperation());
+    LinearOp first = group.front();
+    OpBuilder b(first);
+    SmallVector<Location> locations;
+    int64_t columns = 0;
+    for (LinearOp linear : group) {
+      locations.push_back(linear.getLoc());
+      columns += getColumns(linear.getResult());
+    }
+    Location loc = b.getFusedLoc(locations);
+    std::string name = mergedName(group);
+    SmallVector<WeightOp> weights, biases;
+    for (LinearOp linear : group) {
+      weights.push_back(symbols.lookup<WeightOp>(linear.getWeight()));
+      if (linear.getBiasAttr())
+        biases.push_back(symbols.lookup<WeightOp>(*linear.getBias()));
+    }
+    FlatSymbolRefAttr weight = concat(loc, name + ".weight", weights, symbols),
+                      bias;
+    if (!biases.empty())
+      bias = concat(loc, name + ".bias", biases, symbols);
+    Type type = getRowsType(b.getContext(), columns, getRows(first.getInput()));
+    auto merged = LinearOp::create(
+        b, loc, type, first.getInput(), weight, bias, first.getActivationAttr(),
+        /*residual=*/Value(), b.getStringAttr(name), first.getLayerAttr());
+    int64_t begin = 0;
+    for (LinearOp linear : group) {
+      b.setInsertionPoint(linear);
+      Value part =
+          ColumnsOp::create(b, linear.getLoc(), linear.getType(), merged,
+                            b.getI64IntegerAttr(begin), linear.getNameAttr(),
+                            linear.getLayerAttr());
+      begin += getColumns(linear.getResult());
+      linear.getResult().replaceAllUsesWith(part);
+      linear.erase();
+    }
+    for (WeightOp weight : llvm::concat<WeightOp>(weights, biases))
+      if (SymbolTable::symbolKnownUseEmpty(weight, getOperation()))
+        symbols.erase(weight);
+  }
+
+  /// "a.query", "a.key" and "a.value" are merged to "a.query_key_value".
+  std::string mergedName(ArrayRef<LinearOp> group) {
+    std::string name;
+    for (LinearOp linear : group) {
+      StringRef part = linear.getWeight();
+      part.consume_back(".weight");
+      name += name.empty() ? part.str() : "_" + part.rsplit('.').second.str();
+    }
+    return name;
+  }
+
+  /// A weight of the parts one after the other, placed behind the last of them.
+  FlatSymbolRefAttr concat(Location loc, StringRef name,
+                           ArrayRef<WeightOp> parts, SymbolTable &symbols) {
+    RankedTensorType first = WeightOp(parts.front()).getTensorType();
+    SmallVector<int64_t> shape(first.getShape());
+    shape[0] = 0;
+    bool sameType = true;
+    for (WeightOp part : parts) {
+      shape[0] += part.getTensorType().getDimSize(0);
+      sameType &=
+          part.getTensorType().getElementType() == first.getElementType();
+    }
+    OpBuilder b(&getContext());
+    Type element = sameType ? first.getElementType() : b.getF32Type();
+    auto type = RankedTensorType::get(shape, element);
+    b.setInsertionPointAfter(parts.back());
+    auto weight = WeightOp::create(b, loc, name, type);
+    auto symbol = FlatSymbolRefAttr::get(&getContext(), symbols.insert(weight));
+    b.setInsertionPointToStart(&weight.getRecipe().emplaceBlock());
+    SmallVector<Value> values;
+    for (WeightOp part : parts) {
+      IRMapping mapping;
+      for (Operation &op : part.getRecipe().front().without_terminator())
+        b.clone(op, mapping);
+      Value value = mapping.lookup(part.getYielded());
+      auto partType =
+          RankedTensorType::get(part.getTensorType().getShape(), element);
+      if (value.getType() != partType)
+        value = CastOp::create(b, loc, partType, value);
+      values.push_back(value);
+    }
+    Value result = ConcatOp::create(b, loc, type, values);
+    YieldOp::create(b, loc, result);
+    return symbol;
+  }
+};
+
+} // namespace
