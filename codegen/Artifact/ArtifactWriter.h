@@ -6,7 +6,8 @@
 ///
 ///   kernels (bytes) --MC--> kernels.o -+
 ///   step functions (LLVM) --> steps.o -+-- lld --> .so --append--> model.so
-///   tables --MC--> descriptor.o -------+             weights (recipes, streamed)
+///   tables --MC--> descriptor.o -------+             weights (recipes,
+///   streamed)
 //===----------------------------------------------------------------------===//
 
 #ifndef ENCAST_CODEGEN_ARTIFACT_ARTIFACTWRITER_H
@@ -55,8 +56,8 @@ struct ArtifactVariant {
   std::vector<ArtifactForm> forms;
   std::vector<WeightRecipe> weights; ///< context->weights[i]
   std::vector<ArtifactStep> steps;
-  std::vector<KernelCode> kernels;   ///< Symbols are unique over all variants.
-  std::vector<uint8_t> object;       ///< ELF relocatable with the step functions.
+  std::vector<KernelCode> kernels; ///< Symbols are unique over all variants.
+  std::vector<uint8_t> object;     ///< ELF relocatable with the step functions.
 };
 struct ArtifactOutput {
   std::string name;
@@ -75,7 +76,12 @@ struct ArtifactModel {
 /// Writes `path` (and `weightsPath`, if not empty, for the weights) under
 /// temporary names in the same folder, then renames; on failure nothing is left
 /// and nothing replaced. The same model gives the same bytes. Equal weights are
-/// stored once. False with `error` naming the file or weight.
+/// stored once, and one at a time is in memory. memset, memcpy and memmove are
+/// provided to objects that call them. Thread safe, links one at a time. False
+/// with `error` naming the file, weight, symbol or call. `path` and
+/// `weightsPath` are in one folder and are not devices; a symbol is defined
+/// once; an object needs no other library, no relocation when loading and no
+/// code run then.
 bool writeArtifact(const ArtifactModel &model, WeightSource &source,
                    const std::string &path, const std::string &weightsPath,
                    std::string &error);

@@ -1,0 +1,162 @@
+//===- OutputFile.cpp - a file that appears whole or not at all -----------===//
+
+#include "codegen/Artifact/OutputFile.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace encast {
+namespace {
+
+/// A run of zeros of this size becomes a hole.
+constexpr uint64_t kChunkBytes = 1 << 18;
+
+bool isZero(const uint8_t *bytes, uint64_t size) {
+  return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0;
+}
+
+} // namespace
+
+bool OutputFile::fail(const std::string &what, std::string &error) const {
+  error = path + ": cannot " + what + ": " + std::strerror(errno);
+  return false;
+}
+
+OutputFile::~OutputFile() {
+  if (file >= 0)
+    close(file);
+  if (!temporary.empty())
+    unlinkat(folder, temporary.c_str(), 0);
+  if (published && previous.empty())
+    unlinkat(folder, target.c_str(), 0);
+  if (published && !previous.empty())
+    renameat(folder, previous.c_str(), folder, target.c_str());
+  if (folder >= 0)
+    close(folder);
+}
+
+bool OutputFile::create(const std::string &path, std::string &error) {
+  this->path = path;
+  size_t slash = path.rfind('/');
+  bool hasFolder = slash != std::string::npos;
+  target = hasFolder ? path.substr(slash + 1) : path;
+  if (target.empty()) {
+    error = path + ": expects the name of a file";
+    return false;
+  }
+  std::string parent = hasFolder ? path.substr(0, slash + 1) : ".";
+  folder = open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0)
+    return fail("open its folder", error);
+  struct stat status;
+  if (fstatat(folder, target.c_str(), &status, 0) == 0 &&
+      !S_ISREG(status.st_mode)) {
+    error = path + ": exists and is not a regular file";
+    return false;
+  }
+  for (int number = 0; file < 0; ++number) {
+    // Not made from the target: lld takes '%' for a random digit, and a long
+    // name would not fit.
+    std::string name = ".encast-" + std::to_string(getpid()) + "-" +
+                       std::to_string(number) + ".tmp";
+    file = openat(folder, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+                  0666);
+    if (file >= 0)
+      temporary = name;
+    else if (errno != EEXIST)
+      return fail("create a file in its folder", error);
+  }
+  return true;
+}
+
+bool OutputFile::isBeside(const OutputFile &other) const {
+  struct stat mine, others;
+  return fstat(folder, &mine) == 0 && fstat(other.folder, &others) == 0 &&
+         mine.st_dev == others.st_dev && mine.st_ino == others.st_ino &&
+         target != other.target;
+}
+
+std::string OutputFile::temporaryPath() const {
+  return "/proc/self/fd/" + std::to_string(folder) + "/" + temporary;
+}
+
+bool OutputFile::reopen(std::string &error) {
+  close(file);
+  file = openat(folder, temporary.c_str(), O_RDWR | O_CLOEXEC);
+  struct stat status;
+  if (file < 0 || fstat(file, &status) != 0)
+    return fail("open its temporary file", error);
+  end = status.st_size;
+  return true;
+}
+
+bool OutputFile::read(uint64_t offset, uint8_t *bytes, uint64_t size,
+                      std::string &error) {
+  while (size > 0) {
+    ssize_t count = pread(file, bytes, size, offset);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      return fail("read back", error);
+    offset += count;
+    bytes += count;
+    size -= count;
+  }
+  return true;
+}
+
+bool OutputFile::write(uint64_t offset, const uint8_t *bytes, uint64_t size,
+                       std::string &error) {
+  while (size > 0) {
+    uint64_t chunk = std::min(size, kChunkBytes);
+    if (offset < end || chunk < kChunkBytes || !isZero(bytes, chunk)) {
+      ssize_t count = pwrite(file, bytes, chunk, offset);
+      if (count < 0 && errno == EINTR)
+        continue;
+      if (count < 0)
+        return fail("write", error);
+      chunk = count;
+      end = std::max(end, offset + chunk);
+    }
+    offset += chunk;
+    bytes += chunk;
+    size -= chunk;
+  }
+  return true;
+}
+
+bool OutputFile::resize(uint64_t size, std::string &error) {
+  if (ftruncate(file, size) != 0)
+    return fail("resize", error);
+  end = size;
+  return true;
+}
+
+bool OutputFile::publish(std::string &error) {
+  // Network file systems report a full disk as late as here.
+  int failed = close(file);
+  file = -1;
+  if (failed)
+    return fail("write", error);
+  std::string link = temporary + ".old";
+  if (linkat(folder, target.c_str(), folder, link.c_str(), 0) == 0)
+    previous = link;
+  else if (errno != ENOENT)
+    return fail("keep the previous file", error);
+  if (renameat(folder, temporary.c_str(), folder, target.c_str()) != 0)
+    return fail("replace it", error);
+  temporary.clear();
+  published = true;
+  return true;
+}
+
+void OutputFile::keep() {
+  if (!previous.empty())
+    unlinkat(folder, previous.c_str(), 0);
+  published = false;
+}
+
+} // namespace encast

@@ -1,0 +1,66 @@
+//===- OutputFile.h - a file that appears whole or not at all ---*- C++ -*-===//
+///
+/// \file
+/// A temporary file beside its target, renamed when it is complete.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_CODEGEN_ARTIFACT_OUTPUTFILE_H
+#define ENCAST_CODEGEN_ARTIFACT_OUTPUTFILE_H
+
+#include <cstdint>
+#include <string>
+
+namespace encast {
+
+/// create(), write(), publish(), keep(); the destructor undoes what was not
+/// kept. Functions that return false set `error` to a line that names the
+/// target.
+class OutputFile {
+public:
+  OutputFile() = default;
+  OutputFile(const OutputFile &) = delete;
+  OutputFile &operator=(const OutputFile &) = delete;
+  ~OutputFile();
+
+  /// Creates the temporary file in the folder of `path`. Refuses a target that
+  /// exists and is not a regular file: the rename would replace a device.
+  bool create(const std::string &path, std::string &error);
+
+  /// Whether the targets are two names in one folder.
+  bool isBeside(const OutputFile &other) const;
+  /// Of the target, without its folder.
+  const std::string &name() const { return target; }
+
+  /// Another name of the temporary file, valid in this process while the object
+  /// lives. A writer that replaces the file is followed by reopen().
+  std::string temporaryPath() const;
+  bool reopen(std::string &error);
+  bool read(uint64_t offset, uint8_t *bytes, uint64_t size, std::string &error);
+
+  uint64_t size() const { return end; }
+  /// Writes at an offset. Long runs of zeros behind the end become holes.
+  bool write(uint64_t offset, const uint8_t *bytes, uint64_t size,
+             std::string &error);
+  /// Cuts or extends with zeros.
+  bool resize(uint64_t size, std::string &error);
+
+  /// Renames the file to the target. The file that was there comes back unless
+  /// keep() follows.
+  bool publish(std::string &error);
+  void keep();
+
+private:
+  bool fail(const std::string &what, std::string &error) const;
+
+  std::string path;      ///< As given, for errors.
+  std::string target;    ///< In `folder`.
+  std::string temporary; ///< In `folder`; empty: none.
+  std::string previous;  ///< Link to what publish() replaced; empty: none.
+  int folder = -1, file = -1;
+  uint64_t end = 0;
+  bool published = false;
+};
+
+} // namespace encast
+
+#endif // ENCAST_CODEGEN_ARTIFACT_OUTPUTFILE_H
