@@ -47,6 +47,7 @@ static void setAttributes(llvm::Module &module, const TargetCpu &target) {
     if (function.isDeclaration())
       continue;
     function.addFnAttr("target-cpu", target.llvmName);
+    function.addFnAttr("tune-cpu", target.llvmTune);
     // Vectors of 16 floats use registers of this width, and no wider ones.
     function.addFnAttr("prefer-vector-width", vectorBits);
     function.addFnAttr("min-legal-vector-width", "0");

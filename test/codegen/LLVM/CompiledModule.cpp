@@ -17,14 +17,14 @@ using namespace encast::test;
 
 TargetCpu test::testTarget(const std::string &name) {
   TargetCpu target;
-  target.name = target.llvmName = name;
-  target.vectorBytes = name == "x86-64-v4" ? 64 : 32;
+  std::string error;
+  if (!parseTarget(name, target, error))
+    llvm::report_fatal_error(llvm::StringRef(error));
   return target;
 }
 
-bool test::hostRuns(const std::string &name) {
-  return name == "x86-64-v4" ? __builtin_cpu_supports("x86-64-v4")
-                             : __builtin_cpu_supports("x86-64-v3");
+std::string test::missingFeatures(const std::string &name) {
+  return featureNames(testTarget(name).features & ~hostFeatures());
 }
 
 void test::loadDialects(MLIRContext &context) {

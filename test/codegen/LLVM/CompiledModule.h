@@ -18,10 +18,10 @@
 
 namespace encast::test {
 
-/// The targets that tests compile for, by name.
+/// The target of that name, which exists.
 TargetCpu testTarget(const std::string &name);
-/// Whether this machine runs code for "x86-64-v3" or "x86-64-v4".
-bool hostRuns(const std::string &name);
+/// Features that this machine lacks to run code for the target; empty if none.
+std::string missingFeatures(const std::string &name);
 
 /// Loads the dialects that tests parse and build.
 void loadDialects(mlir::MLIRContext &context);

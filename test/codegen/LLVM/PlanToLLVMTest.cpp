@@ -39,8 +39,9 @@ char *fakeAddress(int64_t number) { return reinterpret_cast<char *>(number); }
 class PlanToLLVMTest : public testing::Test {
 protected:
   void SetUp() override {
-    if (!hostRuns("x86-64-v3"))
-      GTEST_SKIP() << "host lacks x86-64-v3";
+    std::string missing = missingFeatures("x86-64-v3");
+    if (!missing.empty())
+      GTEST_SKIP() << "host lacks " << missing;
     loadDialects(context);
     kernelCalls.clear();
     run.slots = slots.data();
