@@ -1,9 +1,12 @@
 //===- Kernels.cpp - the table of kernel generators -----------------------===//
 
 #include "codegen/Kernels/Kernels.h"
+#include "codegen/Kernels/AttentionF32.h"
 #include "codegen/Kernels/LinearF32.h"
 
 #include "encast_abi.h"
+
+#include <cmath>
 
 using namespace encast;
 
@@ -59,6 +62,9 @@ const KernelRow *encast::selectKernelRow(KernelFamily family,
 // of k steps, stay below 2^30 bytes.
 static constexpr int64_t kMaxK = int64_t(1) << 20;
 static constexpr int64_t kMaxStride = int64_t(1) << 24;
+static constexpr int64_t kMaxHeadSize = 256;
+// 48 rows of out are advanced over at once.
+static constexpr int64_t kMaxOutStride = int64_t(1) << 22;
 
 /// False with `error` unless low <= value <= high.
 static bool checkRange(const KernelRow &row, const char *what, int64_t value,
@@ -88,4 +94,25 @@ bool encast::generateLinear(const KernelRow &row, const LinearShape &shape,
        !checkRange(row, "ldr", shape.ldr, kPanelColumns, kMaxStride, error)))
     return false;
   return LinearF32(row, shape).generate(code, error);
+}
+
+bool encast::generateAttention(const KernelRow &row,
+                               const AttentionShape &shape,
+                               std::vector<uint8_t> &code, std::string &error) {
+  if (!checkFamily(row, KernelFamily::Attention, "an attention", error) ||
+      !checkRange(row, "head size", shape.headSize, 1, kMaxHeadSize, error) ||
+      !checkRange(row, "ldo", shape.ldo, shape.headSize, kMaxOutStride, error))
+    return false;
+  if (!std::isfinite(shape.scale)) {
+    error = std::string(row.name) + ": scale is " +
+            (std::isnan(shape.scale) ? "nan" : "inf") +
+            ", expected a finite number";
+    return false;
+  }
+  return AttentionF32(row, shape).generate(code, error);
+}
+
+int64_t encast::attentionWorkspaceBytes(const KernelRow &row,
+                                        const AttentionShape &shape) {
+  return AttentionF32::workspaceBytes(row, shape);
 }

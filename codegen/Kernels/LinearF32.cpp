@@ -298,8 +298,7 @@ void LinearF32::emitEpilogue(Tile tile) {
     for (int first = 0; first < count; first += atOnce) {
       std::vector<MathLane> lanes;
       for (int i = first; i < std::min(count, first + atOnce); ++i) {
-        MathLane lane;
-        lane.value = vec(i);
+        MathLane lane(vec(i));
         for (int t = 0; t < temps; ++t)
           lane.temps[t] = vec(count + (i - first) * temps + t);
         lanes.push_back(lane);

@@ -49,6 +49,52 @@ void VectorAssembler::clear(const Vec &vec) {
     vpxord(vec, vec, vec);
 }
 
+void VectorAssembler::insertQuad(const Vec &vec, const Address &source,
+                                 int quad) {
+  const int index = vec.getIdx();
+  if (quad == 0)
+    vmovups(Xmm(index), source);
+  else if (isAvx512())
+    vinsertf32x4(Zmm(index), Zmm(index), source, uint8_t(quad));
+  else
+    vinsertf128(Ymm(index), Ymm(index), source, uint8_t(quad));
+}
+
+void VectorAssembler::storeQuad(const RegExp &target, const Vec &vec, int quad,
+                                int count, const Vec &temp) {
+  Xmm low(vec.getIdx());
+  if (quad > 0) {
+    low = Xmm(temp.getIdx());
+    if (isAvx512())
+      vextractf32x4(low, Zmm(vec.getIdx()), uint8_t(quad));
+    else
+      vextractf128(low, Ymm(vec.getIdx()), uint8_t(quad));
+  }
+  if (count == 4)
+    vmovups(ptr[target], low);
+  if (count == 2 || count == 3)
+    vmovlps(qword[target], low);
+  if (count == 3)
+    vextractps(dword[target + 8], low, 2);
+  if (count == 1)
+    vmovss(dword[target], low);
+}
+
+void VectorAssembler::jumpIfAnyDiffers(const Vec &x, const Vec &y,
+                                       const Vec &mask, const Reg64 &temp,
+                                       Label &target) {
+  const uint8_t notEqual = 4;
+  if (isAvx512()) {
+    vcmpps(k1, x, y, notEqual);
+    kortestw(k1, k1);
+  } else {
+    vcmpps(mask, x, y, notEqual);
+    vmovmskps(temp, mask);
+    test(temp, temp);
+  }
+  jnz(target);
+}
+
 void VectorAssembler::enter(int locals) {
   frameLocals = locals;
   for (const Reg64 &reg : kCalleeSaved)

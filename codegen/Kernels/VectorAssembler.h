@@ -38,8 +38,18 @@ public:
   /// Sets all lanes of a register to `value`.
   void broadcastConstant(const Vec &vec, float value);
 
-  /// Sets all bits of a register to zero, in all lanes.
+  /// Sets all lanes of a register to 0.
   void clear(const Vec &vec);
+
+  /// Replaces a quad (128 bits, four floats) of a register by memory. Quad 0
+  /// must come first: it clears the others.
+  void insertQuad(const Vec &vec, const Xbyak::Address &source, int quad);
+  /// Stores the first `count` floats, 1 to 4, of a quad. `temp` may be changed.
+  void storeQuad(const Xbyak::RegExp &target, const Vec &vec, int quad,
+                 int count, const Vec &temp);
+  /// Jumps if x != y in any lane. `mask` and `temp` may be changed.
+  void jumpIfAnyDiffers(const Vec &x, const Vec &y, const Vec &mask,
+                        const Xbyak::Reg64 &temp, Xbyak::Label &target);
 
 protected:
   /// Saves the callee-saved registers and reserves 8-byte locals on the stack.

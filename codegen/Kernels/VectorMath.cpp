@@ -99,7 +99,7 @@ static void emitTimesSigmoid(VectorAssembler &as, double scale, double cubic,
   const double linear = -scale * kLog2E;
   Lanes exponents;
   for (auto &[x, t] : lanes)
-    exponents.push_back({t[2], {t[0], t[1], t[1]}});
+    exponents.emplace_back(t[2], t[0], t[1]);
   if (cubic == 0) {
     for (auto &[x, t] : lanes)
       as.vmulps(t[2], x, as.constant(float(linear)));

@@ -18,8 +18,12 @@ namespace encast {
 
 /// A value to be replaced by a function of it, and registers to work in.
 struct MathLane {
-  VectorAssembler::Vec value;
-  VectorAssembler::Vec temps[3];
+  using Vec = VectorAssembler::Vec;
+  explicit MathLane(const Vec &value, const Vec &temp0 = Vec(),
+                    const Vec &temp1 = Vec(), const Vec &temp2 = Vec())
+      : value(value), temps{temp0, temp1, temp2} {}
+  Vec value;
+  Vec temps[3];
 };
 
 /// 2^value, for finite values up to 127. Values below -126 count as -126, so

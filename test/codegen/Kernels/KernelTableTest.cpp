@@ -4,6 +4,7 @@
 
 #include "encast_abi.h"
 
+#include <limits>
 #include <set>
 
 using namespace encast;
@@ -30,6 +31,10 @@ TEST(KernelTable, SelectsTheBestRowThatTheCpuCanRun) {
       selectKernelRow(KernelFamily::Linear, avx512 | ENCAST_CPU_AMX_BF16)->name,
       "linear_f32_8x48_avx512");
   EXPECT_EQ(selectKernelRow(KernelFamily::Linear, 0), nullptr);
+  EXPECT_STREQ(selectKernelRow(KernelFamily::Attention, avx2)->name,
+               "attention_f32_24_avx2");
+  EXPECT_STREQ(selectKernelRow(KernelFamily::Attention, avx512)->name,
+               "attention_f32_48_avx512");
 }
 
 std::string linearError(const LinearShape &shape) {
@@ -66,6 +71,17 @@ TEST(LinearShapes, OutOfRangeAreRefusedWithNameLimitAndValue) {
             "linear_f32_6x16_avx2: ldr is 0, expected 16 to 16777216");
 }
 
+TEST(Generators, RefuseARowOfTheOtherFamily) {
+  std::vector<uint8_t> code;
+  std::string error;
+  EXPECT_FALSE(
+      generateLinear(*findKernelRow("attention_f32_24_avx2"), {}, code, error));
+  EXPECT_EQ(error, "attention_f32_24_avx2 is not a linear kernel");
+  EXPECT_FALSE(generateAttention(*findKernelRow("linear_f32_6x16_avx2"), {},
+                                 code, error));
+  EXPECT_EQ(error, "linear_f32_6x16_avx2 is not an attention kernel");
+}
+
 TEST(LinearShapes, AtTheLimitsAreGenerated) {
   LinearShape shape;
   shape.k = 1048576;
@@ -78,6 +94,45 @@ TEST(LinearShapes, AtTheLimitsAreGenerated) {
     EXPECT_TRUE(generateLinear(row, shape, code, error)) << error;
     EXPECT_FALSE(code.empty());
   }
+}
+
+std::string attentionError(const AttentionShape &shape) {
+  std::vector<uint8_t> code;
+  std::string error;
+  EXPECT_FALSE(generateAttention(*findKernelRow("attention_f32_24_avx2"), shape,
+                                 code, error));
+  EXPECT_TRUE(code.empty());
+  return error;
+}
+
+TEST(AttentionShapes, OutOfRangeAreRefusedWithNameLimitAndValue) {
+  AttentionShape shape;
+  shape.headSize = 0;
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: head size is 0, expected 1 to 256");
+  shape.headSize = 257;
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: head size is 257, expected 1 to 256");
+  shape.headSize = 64;
+  shape.ldo = 63;
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: ldo is 63, expected 64 to 4194304");
+  shape.ldo = 64;
+  shape.scale = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: scale is inf, expected a finite number");
+}
+
+TEST(AttentionShapes, AtTheLimitsAreGenerated) {
+  AttentionShape shape;
+  shape.ldo = 4194304;
+  for (shape.headSize = 1; shape.headSize <= 256; shape.headSize += 17)
+    for (const KernelRow &row : rowsOfFamily(KernelFamily::Attention)) {
+      std::vector<uint8_t> code;
+      std::string error;
+      EXPECT_TRUE(generateAttention(row, shape, code, error)) << error;
+      EXPECT_EQ(attentionWorkspaceBytes(row, shape) % 64, 0);
+    }
 }
 
 } // namespace

@@ -47,6 +47,14 @@ inline std::unique_ptr<ExecutableCode> linearKernel(const KernelRow &row,
   return std::make_unique<ExecutableCode>(code);
 }
 
+inline std::unique_ptr<ExecutableCode>
+attentionKernel(const KernelRow &row, const AttentionShape &shape) {
+  std::vector<uint8_t> code;
+  std::string error;
+  EXPECT_TRUE(generateAttention(row, shape, code, error)) << error;
+  return std::make_unique<ExecutableCode>(code);
+}
+
 } // namespace encast
 
 #endif // ENCAST_TEST_CODEGEN_KERNELS_KERNELTEST_H

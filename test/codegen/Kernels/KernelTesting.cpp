@@ -2,6 +2,7 @@
 
 #include "KernelTesting.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -158,4 +159,88 @@ double LinearProblem::absoluteSum(int64_t row, int64_t column) const {
   for (int64_t k = 0; k < shape.k; ++k)
     sum += std::fabs(double(a[row * shape.lda + k]) * b(k, column));
   return sum;
+}
+
+static AttentionProblem::Size withSlot(AttentionProblem::Size size) {
+  size.slotRows = std::max({size.slotRows, size.queries, size.keys});
+  return size;
+}
+
+AttentionProblem::AttentionProblem(Size given, const AttentionShape &shape,
+                                   uint64_t seed)
+    : size(withSlot(given)), shape(shape),
+      q(planes() * size.slotRows * kPanelColumns), k(q.size()), v(q.size()),
+      out((size.queries - 1) * shape.ldo + shape.headSize) {
+  Random random(seed);
+  for (GuardedFloats *operand : {&q, &k, &v})
+    for (int64_t i = 0; i < operand->size(); ++i)
+      (*operand)[i] = random.uniform();
+}
+
+void AttentionProblem::run(const KernelRow &row, const ExecutableCode &kernel,
+                           int64_t firstQuery, int64_t queries) {
+  GuardedFloats workspace(attentionWorkspaceBytes(row, shape) /
+                          int64_t(sizeof(float)));
+  for (int64_t i = 0; i < workspace.size(); ++i)
+    workspace[i] = std::nanf("");
+  const int64_t planeBytes =
+      size.slotRows * kPanelColumns * int64_t(sizeof(float));
+  AttentionArgs args = {};
+  args.q = q.data() + firstQuery * kPanelColumns;
+  args.k = k.data();
+  args.v = v.data();
+  args.out = out.data() + firstQuery * shape.ldo;
+  args.queries = queries;
+  args.keys = size.keys;
+  args.qPlaneBytes = args.kvPlaneBytes = planeBytes;
+  args.workspace = workspace.data();
+  kernel(&args);
+  if (!workspace.frontUntouched())
+    std::abort();
+}
+
+AttentionProblem::Expected AttentionProblem::expected(int64_t query) const {
+  const double unit = 0x1p-24, log2E = 1.4426950408889634;
+  const int64_t dims = shape.headSize;
+  std::vector<double> scores(size.keys);
+  double largest = -HUGE_VAL, scoreError = 0, range = 0;
+  for (int64_t key = 0; key < size.keys; ++key) {
+    double absolute = 0;
+    for (int64_t dim = 0; dim < dims; ++dim) {
+      const double product = double(q[index(query, dim)]) * k[index(key, dim)] *
+                             shape.scale * log2E;
+      scores[key] += product;
+      absolute += std::fabs(product);
+    }
+    largest = std::max(largest, scores[key]);
+    // The chain, the rounding of q and of the factor, the subtraction.
+    scoreError = std::max(scoreError, double(dims + 5) * unit * absolute);
+    range = std::max(range, absolute);
+  }
+  // Relative error of a probability: of its exponent, of exp2, and of as many
+  // factors as there are blocks; then sums of n terms, and a division.
+  const double blocks =
+      std::ceil(double(size.keys) / double(kAttentionKeyBlock));
+  const double relative = 2 * scoreError +
+                          (blocks + 1) * (1.6e-7 + 4 * unit * range) +
+                          double(2 * size.keys + 8) * unit;
+
+  Expected result;
+  result.values.resize(dims);
+  result.bounds.resize(dims);
+  double sum = 0;
+  std::vector<double> absolute(dims);
+  for (int64_t key = 0; key < size.keys; ++key) {
+    const double p = std::exp2(scores[key] - largest);
+    sum += p;
+    for (int64_t dim = 0; dim < dims; ++dim) {
+      result.values[dim] += p * v[index(key, dim)];
+      absolute[dim] += p * std::fabs(v[index(key, dim)]);
+    }
+  }
+  for (int64_t dim = 0; dim < dims; ++dim) {
+    result.values[dim] /= sum;
+    result.bounds[dim] = 2 * relative * absolute[dim] / sum + 1e-36;
+  }
+  return result;
 }

@@ -111,6 +111,43 @@ public:
   GuardedFloats a, packedB, c, bias, residual;
 };
 
+/// out = softmax(q k^T * scale) v of one head with all of its operands.
+class AttentionProblem {
+public:
+  struct Size {
+    int64_t queries = 1, keys = 1;
+    int64_t slotRows = 0; ///< rows of a plane; at least queries and keys
+  };
+  /// Fills the operands with random numbers.
+  AttentionProblem(Size size, const AttentionShape &shape, uint64_t seed);
+
+  int64_t planes() const {
+    return (shape.headSize + kPanelColumns - 1) / kPanelColumns;
+  }
+  /// Index in q, k or v of an element.
+  int64_t index(int64_t row, int64_t dim) const {
+    return (dim / kPanelColumns * size.slotRows + row) * kPanelColumns +
+           dim % kPanelColumns;
+  }
+
+  /// Runs the kernel on a range of queries, writing into `out`.
+  void run(const KernelRow &row, const ExecutableCode &kernel,
+           int64_t firstQuery, int64_t queries);
+  void run(const KernelRow &row, const ExecutableCode &kernel) {
+    run(row, kernel, 0, size.queries);
+  }
+
+  /// An output row in double, and a bound for its error in f32.
+  struct Expected {
+    std::vector<double> values, bounds;
+  };
+  Expected expected(int64_t query) const;
+
+  const Size size;
+  const AttentionShape shape;
+  GuardedFloats q, k, v, out;
+};
+
 } // namespace encast
 
 #endif // ENCAST_TEST_CODEGEN_KERNELS_KERNELTESTING_H

@@ -1,0 +1,452 @@
+//===- AttentionF32.cpp - f32 flash attention of one head -----------------===//
+
+#include "codegen/Kernels/AttentionF32.h"
+#include "codegen/Kernels/VectorMath.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+using namespace encast;
+using namespace Xbyak;
+
+static constexpr int kFloatBytes = sizeof(float);
+static constexpr int kPlane = int(kPanelColumns); // dims of a plane
+static constexpr int kPlaneRowBytes = kPlane * kFloatBytes;
+static constexpr int kMaxVectors = 3;
+static constexpr int kQuadBytes = 16; // a 128-bit lane: four floats
+// Keys in a round of the loop over the keys of a value tile.
+static constexpr int kUnrollKeys = 4;
+
+static constexpr double kLog2E = 1.4426950408889634;
+
+/// 8-byte places on the stack. RowOffset has one for each lane of a block.
+enum Local { QueriesLeft, Queries, Out, Group, RowOffset };
+
+AttentionF32::AttentionF32(const KernelRow &row, const AttentionShape &shape)
+    : VectorAssembler(row.vectorBytes), shape(shape),
+      oOffset(int(shape.headSize) * kMaxVectors * vectorBytes),
+      sOffset(2 * oOffset),
+      maxOffset(sOffset + int(kAttentionKeyBlock) * kMaxVectors * vectorBytes),
+      newMaxOffset(maxOffset + kMaxVectors * vectorBytes),
+      sumOffset(newMaxOffset + kMaxVectors * vectorBytes) {}
+
+int64_t AttentionF32::workspaceBytes(const KernelRow &row,
+                                     const AttentionShape &shape) {
+  const int64_t rows = 2 * shape.headSize + kAttentionKeyBlock + 3;
+  const int64_t bytes = rows * kMaxVectors * row.vectorBytes;
+  return (bytes + 63) / 64 * 64;
+}
+
+AttentionF32::Block AttentionF32::blockOf(int vectors) const {
+  // One vector wide, a tile needs more rows for as many chains.
+  const int rows = isAvx512() ? 8 : 4;
+  return {vectors, vectors == 1 ? 2 * rows : rows};
+}
+
+bool AttentionF32::generate(std::vector<uint8_t> &code, std::string &error) {
+  enter(RowOffset + kMaxVectors * lanes());
+  mov(workspace, ptr[args + offsetof(AttentionArgs, workspace)]);
+  mov(kvPlaneBytes, ptr[args + offsetof(AttentionArgs, kvPlaneBytes)]);
+  mov(temp, ptr[args + offsetof(AttentionArgs, q)]);
+  mov(local(Queries), temp);
+  mov(temp, ptr[args + offsetof(AttentionArgs, out)]);
+  mov(local(Out), temp);
+  mov(temp, ptr[args + offsetof(AttentionArgs, queries)]);
+  mov(local(QueriesLeft), temp);
+
+  Label nextBlock, done;
+  L(nextBlock);
+  for (int vectors = kMaxVectors; vectors > 0; --vectors) {
+    Label narrower;
+    cmp(local(QueriesLeft), (vectors - 1) * lanes());
+    jle(narrower);
+    emitBlock(blockOf(vectors));
+    const int queries = vectors * lanes();
+    sub(local(QueriesLeft), queries);
+    jle(done);
+    add(local(Queries), queries * kPlaneRowBytes);
+    add(local(Out), int(queries * shape.ldo * kFloatBytes));
+    jmp(nextBlock);
+    L(narrower);
+  }
+  L(done);
+  leave();
+  return finish(code, error);
+}
+
+void AttentionF32::emitBlock(Block block) {
+  emitQueriesIn(block);
+  for (int v = 0; v < block.vectors; ++v) {
+    broadcastConstant(vec(0), -std::numeric_limits<float>::infinity());
+    vmovups(ptr[workspace + maxOffset + v * vectorBytes], vec(0));
+    clear(vec(1));
+    vmovups(ptr[workspace + sumOffset + v * vectorBytes], vec(1));
+  }
+  mov(keysLeft, ptr[args + offsetof(AttentionArgs, keys)]);
+  mov(kBlock, ptr[args + offsetof(AttentionArgs, k)]);
+  mov(vBlock, ptr[args + offsetof(AttentionArgs, v)]);
+
+  Label nextKeys;
+  L(nextKeys);
+  mov(blockKeys, int(kAttentionKeyBlock));
+  cmp(keysLeft, blockKeys);
+  cmovl(blockKeys, keysLeft);
+  emitScores(block);
+  emitRescale(block);
+  emitSoftmax(block);
+  emitValues(block);
+  add(kBlock, int(kAttentionKeyBlock) * kPlaneRowBytes);
+  add(vBlock, int(kAttentionKeyBlock) * kPlaneRowBytes);
+  sub(keysLeft, blockKeys);
+  jnz(nextKeys);
+  emitOut(block);
+}
+
+void AttentionF32::forEachPlane(const std::function<void(int dims)> &body,
+                                const std::function<void()> &advance) {
+  const int planes = int(shape.headSize) / kPlane;
+  const int dimsLeft = int(shape.headSize) % kPlane;
+  if (planes > 0) {
+    Label nextPlane;
+    mov(planesLeft, planes);
+    L(nextPlane);
+    body(kPlane);
+    advance();
+    dec(planesLeft);
+    jnz(nextPlane);
+  }
+  if (dimsLeft > 0)
+    body(dimsLeft);
+}
+
+void AttentionF32::transpose4(const Vec (&r)[4], const Vec (&t)[4]) {
+  vunpcklps(t[0], r[0], r[1]);
+  vunpckhps(t[1], r[0], r[1]);
+  vunpcklps(t[2], r[2], r[3]);
+  vunpckhps(t[3], r[2], r[3]);
+  vshufps(r[0], t[0], t[2], 0x44);
+  vshufps(r[1], t[0], t[2], 0xee);
+  vshufps(r[2], t[1], t[3], 0x44);
+  vshufps(r[3], t[1], t[3], 0xee);
+}
+
+/// q^T[dim][lane] = q[lane][dim] * scale * log2(e), and o^T = 0. Lanes without
+/// a query repeat the last one.
+void AttentionF32::emitQueriesIn(Block block) {
+  const int quads = lanes() / 4; // 128-bit lanes of a vector
+  const Vec scale = vec(4 * quads + 4);
+  const Vec temps[4] = {vec(4 * quads), vec(4 * quads + 1), vec(4 * quads + 2),
+                        vec(4 * quads + 3)};
+  broadcastConstant(scale, float(double(shape.scale) * kLog2E));
+
+  // Byte offset of each lane's row.
+  Label nextOffset;
+  mov(rowsLeft, local(QueriesLeft));
+  dec(rowsLeft);
+  imul(rowsLeft, rowsLeft, kPlaneRowBytes);
+  xor_(temp, temp);
+  xor_(step, step);
+  L(nextOffset);
+  mov(qword[rsp + step * 8 + RowOffset * 8], temp);
+  add(temp, kPlaneRowBytes);
+  cmp(temp, rowsLeft);
+  cmova(temp, rowsLeft);
+  inc(step);
+  cmp(step, block.vectors * lanes());
+  jb(nextOffset);
+
+  mov(step, ptr[args + offsetof(AttentionArgs, qPlaneBytes)]);
+  for (int v = 0; v < block.vectors; ++v) {
+    mov(planePtr, local(Queries));
+    lea(vectorPtr, ptr[workspace + v * vectorBytes]);
+    forEachPlane(
+        [&](int dims) {
+          // As many columns as a vector has lanes at a time: quads * 4.
+          for (int first = 0; first < dims; first += lanes()) {
+            const int groups = std::min(quads, (dims - first + 3) / 4);
+            for (int lane = 0; lane < lanes(); ++lane) {
+              mov(temp, local(RowOffset + v * lanes() + lane));
+              for (int group = 0; group < groups; ++group)
+                insertQuad(vec(4 * group + lane % 4),
+                           ptr[planePtr + temp + first * kFloatBytes +
+                               group * kQuadBytes],
+                           lane / 4);
+            }
+            for (int group = 0; group < groups; ++group) {
+              const Vec rows[4] = {vec(4 * group), vec(4 * group + 1),
+                                   vec(4 * group + 2), vec(4 * group + 3)};
+              transpose4(rows, temps);
+              for (int i = 0; i < 4; ++i) {
+                const int dim = first + 4 * group + i;
+                if (dim >= dims)
+                  continue;
+                vmulps(rows[i], rows[i], scale);
+                vmovups(ptr[vectorPtr + dim * rowBytes(block)], rows[i]);
+              }
+            }
+          }
+        },
+        [&] {
+          add(planePtr, step);
+          add(vectorPtr, kPlane * rowBytes(block));
+        });
+  }
+
+  Label nextDim;
+  lea(vectorPtr, ptr[workspace + oOffset]);
+  mov(rowsLeft, int(shape.headSize));
+  clear(vec(0));
+  L(nextDim);
+  for (int v = 0; v < block.vectors; ++v)
+    vmovups(ptr[vectorPtr + v * vectorBytes], vec(0));
+  add(vectorPtr, rowBytes(block));
+  dec(rowsLeft);
+  jnz(nextDim);
+}
+
+void AttentionF32::emitStep(Block block, int rows, const RegExp &rowSide,
+                            int strideBytes, const RegExp &vectorSide) {
+  for (int v = 0; v < block.vectors; ++v)
+    vmovups(spare(block, rows, v), ptr[vectorSide + v * vectorBytes]);
+  const int broadcasts =
+      std::min(4, registers() - rows * block.vectors - block.vectors);
+  for (int row = 0; row < rows; ++row) {
+    const Vec broadcast = spare(block, rows, block.vectors + row % broadcasts);
+    vbroadcastss(broadcast, dword[rowSide + row * strideBytes]);
+    for (int v = 0; v < block.vectors; ++v)
+      vfmadd231ps(acc(block, row, v), broadcast, spare(block, rows, v));
+  }
+}
+
+void AttentionF32::emitScores(Block block) {
+  for (int v = 0; v < block.vectors; ++v) {
+    vmovups(vec(0), ptr[workspace + maxOffset + v * vectorBytes]);
+    vmovups(ptr[workspace + newMaxOffset + v * vectorBytes], vec(0));
+  }
+  mov(rowPtr, kBlock);
+  lea(scorePtr, ptr[workspace + sOffset]);
+
+  Label nextTile, fullTilesDone;
+  mov(rowsLeft, blockKeys);
+  L(nextTile);
+  cmp(rowsLeft, block.rows);
+  jb(fullTilesDone);
+  emitScoreTile(block, block.rows);
+  sub(rowsLeft, block.rows);
+  jmp(nextTile);
+  L(fullTilesDone);
+  for (int keys = block.rows / 2; keys > 0; keys /= 2) {
+    Label absent;
+    test(rowsLeft, keys);
+    jz(absent);
+    emitScoreTile(block, keys);
+    L(absent);
+  }
+}
+
+/// Scores of `keys` keys at rowPtr into scorePtr; advances both.
+void AttentionF32::emitScoreTile(Block block, int keys) {
+  for (int i = 0; i < keys * block.vectors; ++i)
+    clear(vec(i));
+  mov(planePtr, rowPtr);
+  mov(vectorPtr, workspace);
+  forEachPlane(
+      [&](int dims) {
+        for (int dim = 0; dim < dims; ++dim)
+          emitStep(block, keys, planePtr + dim * kFloatBytes, kPlaneRowBytes,
+                   vectorPtr + dim * rowBytes(block));
+      },
+      [&] {
+        add(planePtr, kvPlaneBytes);
+        add(vectorPtr, kPlane * rowBytes(block));
+      });
+  for (int v = 0; v < block.vectors; ++v) {
+    const Vec max = spare(block, keys, v);
+    const Address newMax = ptr[workspace + newMaxOffset + v * vectorBytes];
+    vmovups(max, newMax);
+    for (int key = 0; key < keys; ++key)
+      vmaxps(max, max, acc(block, key, v));
+    vmovups(newMax, max);
+  }
+  for (int key = 0; key < keys; ++key)
+    for (int v = 0; v < block.vectors; ++v)
+      vmovups(ptr[scorePtr + key * rowBytes(block) + v * vectorBytes],
+              acc(block, key, v));
+  add(rowPtr, keys * kPlaneRowBytes);
+  add(scorePtr, keys * rowBytes(block));
+}
+
+/// Takes the new maxima over and rescales sums and o^T if any has grown.
+void AttentionF32::emitRescale(Block block) {
+  Label grown, done;
+  for (int v = 0; v < block.vectors; ++v) {
+    const Vec newMax = vec(3 * v), oldMax = vec(3 * v + 1);
+    vmovups(newMax, ptr[workspace + newMaxOffset + v * vectorBytes]);
+    vmovups(oldMax, ptr[workspace + maxOffset + v * vectorBytes]);
+    jumpIfAnyDiffers(newMax, oldMax, vec(9), temp, grown);
+  }
+  jmp(done);
+  L(grown);
+  std::vector<MathLane> factors;
+  for (int v = 0; v < block.vectors; ++v) {
+    const Vec newMax = vec(3 * v), factor = vec(3 * v + 1);
+    const Address max = ptr[workspace + maxOffset + v * vectorBytes];
+    vmovups(newMax, ptr[workspace + newMaxOffset + v * vectorBytes]);
+    vmovups(factor, max);
+    vmovups(max, newMax);
+    vsubps(factor, factor, newMax);
+    factors.emplace_back(factor, newMax, vec(3 * v + 2));
+  }
+  emitExp2(*this, factors);
+  for (int v = 0; v < block.vectors; ++v) {
+    const Address sum = ptr[workspace + sumOffset + v * vectorBytes];
+    vmulps(vec(9), factors[v].value, sum);
+    vmovups(sum, vec(9));
+  }
+  Label nextDim;
+  lea(vectorPtr, ptr[workspace + oOffset]);
+  mov(rowsLeft, int(shape.headSize));
+  L(nextDim);
+  for (int v = 0; v < block.vectors; ++v) {
+    vmulps(vec(9), factors[v].value, ptr[vectorPtr + v * vectorBytes]);
+    vmovups(ptr[vectorPtr + v * vectorBytes], vec(9));
+  }
+  add(vectorPtr, rowBytes(block));
+  dec(rowsLeft);
+  jnz(nextDim);
+  L(done);
+}
+
+/// Turns the scores of the block into 2^(score - maximum) and adds them up.
+void AttentionF32::emitSoftmax(Block block) {
+  std::vector<MathLane> lanes;
+  for (int v = 0; v < block.vectors; ++v) {
+    lanes.emplace_back(vec(5 * v), vec(5 * v + 1), vec(5 * v + 2));
+    vmovups(vec(5 * v + 3), ptr[workspace + maxOffset + v * vectorBytes]);
+    vmovups(vec(5 * v + 4), ptr[workspace + sumOffset + v * vectorBytes]);
+  }
+  Label nextKey;
+  lea(scorePtr, ptr[workspace + sOffset]);
+  mov(rowsLeft, blockKeys);
+  L(nextKey);
+  for (int v = 0; v < block.vectors; ++v) {
+    vmovups(lanes[v].value, ptr[scorePtr + v * vectorBytes]);
+    vsubps(lanes[v].value, lanes[v].value, vec(5 * v + 3));
+  }
+  emitExp2(*this, lanes);
+  for (int v = 0; v < block.vectors; ++v) {
+    vmovups(ptr[scorePtr + v * vectorBytes], lanes[v].value);
+    vaddps(vec(5 * v + 4), vec(5 * v + 4), lanes[v].value);
+  }
+  add(scorePtr, rowBytes(block));
+  dec(rowsLeft);
+  jnz(nextKey);
+  for (int v = 0; v < block.vectors; ++v)
+    vmovups(ptr[workspace + sumOffset + v * vectorBytes], vec(5 * v + 4));
+}
+
+void AttentionF32::emitValues(Block block) {
+  mov(planePtr, vBlock);
+  lea(vectorPtr, ptr[workspace + oOffset]);
+  forEachPlane(
+      [&](int dims) {
+        for (int first = 0; first < dims; first += block.rows)
+          emitValueTile(block, first, std::min(block.rows, dims - first));
+      },
+      [&] {
+        add(planePtr, kvPlaneBytes);
+        add(vectorPtr, kPlane * rowBytes(block));
+      });
+}
+
+/// o^T of `dims` dims of the plane += v^T P^T over the keys of the block.
+void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
+  const RegExp o = vectorPtr + firstDim * rowBytes(block);
+  for (int dim = 0; dim < dims; ++dim)
+    for (int v = 0; v < block.vectors; ++v)
+      vmovups(acc(block, dim, v),
+              ptr[o + dim * rowBytes(block) + v * vectorBytes]);
+  lea(rowPtr, ptr[planePtr + firstDim * kFloatBytes]);
+  lea(scorePtr, ptr[workspace + sOffset]);
+  mov(rowsLeft, blockKeys);
+
+  Label nextRound, nextKey, done;
+  sub(rowsLeft, kUnrollKeys);
+  Label roundsDone;
+  jl(roundsDone);
+  align(32);
+  L(nextRound);
+  for (int key = 0; key < kUnrollKeys; ++key)
+    emitStep(block, dims, rowPtr + key * kPlaneRowBytes, kFloatBytes,
+             scorePtr + key * rowBytes(block));
+  add(rowPtr, kUnrollKeys * kPlaneRowBytes);
+  add(scorePtr, kUnrollKeys * rowBytes(block));
+  sub(rowsLeft, kUnrollKeys);
+  jge(nextRound);
+  L(roundsDone);
+  add(rowsLeft, kUnrollKeys);
+  jz(done);
+  L(nextKey);
+  emitStep(block, dims, rowPtr, kFloatBytes, scorePtr);
+  add(rowPtr, kPlaneRowBytes);
+  add(scorePtr, rowBytes(block));
+  dec(rowsLeft);
+  jnz(nextKey);
+  L(done);
+
+  for (int dim = 0; dim < dims; ++dim)
+    for (int v = 0; v < block.vectors; ++v)
+      vmovups(ptr[o + dim * rowBytes(block) + v * vectorBytes],
+              acc(block, dim, v));
+}
+
+/// out[lane][dim] = o^T[dim][lane] / sum[lane], for the lanes that are queries.
+void AttentionF32::emitOut(Block block) {
+  const Vec rows[4] = {vec(0), vec(1), vec(2), vec(3)};
+  const Vec temps[4] = {vec(4), vec(5), vec(6), vec(7)};
+  const Vec inverse = vec(8);
+  const Vec quad = vec(9);
+  const int ldoBytes = int(shape.ldo * kFloatBytes);
+
+  const auto emitDims = [&](int dims) {
+    for (int i = 0; i < dims; ++i)
+      vmulps(rows[i], inverse, ptr[vectorPtr + i * rowBytes(block)]);
+    transpose4(rows, temps);
+    Label rowsDone;
+    mov(rowPtr, planePtr);
+    for (int lane = 0; lane < lanes(); ++lane) {
+      // rowsLeft counts the queries from the first lane of this vector on.
+      cmp(rowsLeft, lane);
+      jle(rowsDone);
+      storeQuad(rowPtr, rows[lane % 4], lane / 4, dims, quad);
+      if (lane + 1 < lanes())
+        add(rowPtr, step);
+    }
+    L(rowsDone);
+  };
+
+  mov(step, ldoBytes);
+  mov(rowsLeft, local(QueriesLeft));
+  mov(temp, local(Out));
+  for (int v = 0; v < block.vectors; ++v) {
+    broadcastConstant(inverse, 1.0f);
+    vdivps(inverse, inverse, ptr[workspace + sumOffset + v * vectorBytes]);
+    mov(planePtr, temp);
+    lea(vectorPtr, ptr[workspace + oOffset + v * vectorBytes]);
+    if (shape.headSize >= 4) {
+      Label nextDims;
+      mov(planesLeft, shape.headSize / 4);
+      L(nextDims);
+      emitDims(4);
+      add(planePtr, kQuadBytes);
+      add(vectorPtr, 4 * rowBytes(block));
+      dec(planesLeft);
+      jnz(nextDims);
+    }
+    if (shape.headSize % 4 > 0)
+      emitDims(int(shape.headSize % 4));
+    sub(rowsLeft, lanes());
+    add(temp, lanes() * ldoBytes);
+  }
+}

@@ -1,0 +1,116 @@
+//===- AttentionF32.h - f32 flash attention of one head ---------*- C++ -*-===//
+///
+/// \file
+/// The generator behind the attention rows of Kernels.def.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_CODEGEN_KERNELS_ATTENTIONF32_H
+#define ENCAST_CODEGEN_KERNELS_ATTENTIONF32_H
+
+#include "codegen/Kernels/KernelArgs.h"
+#include "codegen/Kernels/Kernels.h"
+#include "codegen/Kernels/VectorAssembler.h"
+
+#include <functional>
+
+namespace encast {
+
+/// softmax(q k^T * scale) v as KernelArgs.h says, in transposed form: a query
+/// is a lane, so that maxima and sums need no horizontal step. A block of
+/// queries is three vectors wide, or two or one for the last queries. The two
+/// products use one register tile, drawn with the numbers of AVX-512; AVX2 has
+/// 4 rows:
+///
+///                lanes 0..15  16..31      32..47
+///               +-----------+-----------+-----------+
+///   row 0       | acc(0, 0) | acc(0, 1) | acc(0, 2) |  zmm0..zmm23 (ymm0..11)
+///   ...         |           |           |           |
+///   row 7       | acc(7, 0) | acc(7, 1) | acc(7, 2) |
+///               +-----------+-----------+-----------+
+///   vector side |  lane(0)  |  lane(1)  |  lane(2)  |  zmm24..26 (ymm12..14),
+///   row side    |              broadcast            |  zmm27..31 (ymm15)
+///
+///   scores  S^T[key][lane] = sum over dim of k[key][dim] * q^T[dim][lane]
+///   values  o^T[dim][lane] += sum over key of v[key][dim] * P^T[key][lane]
+///
+///   for each block of queries
+///     transpose q into the workspace, times scale * log2(e)
+///     for each block of kAttentionKeyBlock keys
+///       scores of the block into S^T, and the maximum of each lane
+///       where a maximum grew: rescale sums and o^T of all lanes by
+///         2^(old - new), which is exactly 1 for the other lanes
+///       P^T = 2^(S^T - maximum) in place, added to the sums in key order
+///       values
+///     transpose o^T / sums out
+///
+/// Workspace: q^T [headSize][lanes] | o^T [headSize][lanes] | S^T [keys][lanes]
+/// | maximum [lanes] | new maximum [lanes] | sum [lanes].
+class AttentionF32 final : public VectorAssembler {
+public:
+  AttentionF32(const KernelRow &row, const AttentionShape &shape);
+  bool generate(std::vector<uint8_t> &code, std::string &error);
+
+  static int64_t workspaceBytes(const KernelRow &row,
+                                const AttentionShape &shape);
+
+private:
+  /// A block of queries: how many vectors wide, and the tile that goes with it.
+  struct Block {
+    int vectors; ///< 1 to 3
+    int rows;    ///< keys or dims of a full tile, a power of two
+  };
+  Block blockOf(int vectors) const;
+  int rowBytes(Block block) const { return block.vectors * vectorBytes; }
+
+  Vec acc(Block block, int row, int vector) const {
+    return vec(row * block.vectors + vector);
+  }
+  /// Registers behind the accumulators of a tile of that many rows.
+  Vec spare(Block block, int rows, int index) const {
+    return vec(rows * block.vectors + index);
+  }
+
+  void emitBlock(Block block);
+  void emitQueriesIn(Block block);
+  void emitScores(Block block);
+  void emitScoreTile(Block block, int keys);
+  void emitRescale(Block block);
+  void emitSoftmax(Block block);
+  void emitValues(Block block);
+  void emitValueTile(Block block, int firstDim, int dims);
+  void emitOut(Block block);
+
+  /// One step of a product: `rows` values from `rowSide` on, `strideBytes`
+  /// apart, times the vectors at `vectorSide`.
+  void emitStep(Block block, int rows, const Xbyak::RegExp &rowSide,
+                int strideBytes, const Xbyak::RegExp &vectorSide);
+  /// Transposes 4x4 floats in each 128-bit lane of four registers.
+  void transpose4(const Vec (&rows)[4], const Vec (&temps)[4]);
+
+  /// Emits body(dims) in a loop over the full planes of the head, then once
+  /// for the dims left, if any.
+  void forEachPlane(const std::function<void(int dims)> &body,
+                    const std::function<void()> &advance);
+
+  const AttentionShape shape;
+  const int oOffset, sOffset, maxOffset, newMaxOffset, sumOffset;
+
+  const Xbyak::Reg64 args = rdi;
+  const Xbyak::Reg64 workspace = rsi;
+  const Xbyak::Reg64 kvPlaneBytes = rbp;
+  const Xbyak::Reg64 keysLeft = r12;             // from the block of keys on
+  const Xbyak::Reg64 kBlock = r13, vBlock = r14; // its first row, in plane 0
+  const Xbyak::Reg64 blockKeys = r15;
+  const Xbyak::Reg64 rowPtr = rax;    // a row of q, k, v or out
+  const Xbyak::Reg64 planePtr = rbx;  // rowPtr in the plane at hand
+  const Xbyak::Reg64 vectorPtr = rcx; // in q^T or o^T
+  const Xbyak::Reg64 scorePtr = rdx;  // in S^T
+  const Xbyak::Reg64 planesLeft = r8;
+  const Xbyak::Reg64 rowsLeft = r9; // keys, queries or groups of dims
+  const Xbyak::Reg64 step = r10;    // bytes between rows or planes
+  const Xbyak::Reg64 temp = r11;
+};
+
+} // namespace encast
+
+#endif // ENCAST_CODEGEN_KERNELS_ATTENTIONF32_H
