@@ -1,0 +1,368 @@
+//===- ModelTest.cpp - open artifacts -------------------------------------===//
+
+#include "runtime/src/Cpu.h"
+#include "test/runtime/RunSupport.h"
+#include <cstring>
+#include <elf.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace encast;
+using namespace encast::test;
+
+namespace {
+
+struct Opened {
+  encast_status status;
+  std::string message;
+  Model model;
+};
+
+Opened open(const std::string &path,
+            const encast_model_options *options = nullptr) {
+  Error error;
+  encast_model *model = nullptr;
+  encast_status status =
+      encast_model_open(path.c_str(), options, &model, &error);
+  EXPECT_EQ(model != nullptr, status == ENCAST_OK);
+  return {status, error.message, Model(model)};
+}
+
+class ModelTest : public testing::Test {
+protected:
+  TemporaryFolder folder;
+  std::string path = folder.path("model.so");
+};
+
+#define EXPECT_REFUSED(opened, code, piece)                                    \
+  do {                                                                         \
+    const Opened &result = opened;                                             \
+    EXPECT_EQ(result.status, code);                                            \
+    EXPECT_NE(result.message.find(piece), std::string::npos)                   \
+        << result.message;                                                     \
+  } while (false)
+
+int shell(const std::string &command) { return system(command.c_str()); }
+
+/// Runs the model on one token and returns column 5 of "first".
+float specialValue(encast_model *model, int64_t id) {
+  Session session = createSession(model, sessionOptions(1));
+  EXPECT_EQ(encast_session_reserve(session.get(), 1, 1, 0, nullptr), ENCAST_OK);
+  Batch batch;
+  batch.add({id});
+  Results results = run(session.get(), batch, 2);
+  EXPECT_EQ(results.status, ENCAST_OK) << results.error.message;
+  return results.values[1][5];
+}
+
+} // namespace
+
+TEST_F(ModelTest, tells_what_the_artifact_holds) {
+  Model model = openModel(TestArtifact().write(path));
+  encast_model_info_t info = {};
+  info.size = sizeof(info);
+  ASSERT_EQ(encast_model_info(model.get(), &info, nullptr), ENCAST_OK);
+  EXPECT_STREQ(info.family, "test");
+  EXPECT_STREQ(info.variant, "x86-64-v1");
+  EXPECT_EQ(strlen(info.artifact_id), 32u);
+  EXPECT_STREQ(info.metadata, "{\"licence\": \"none\"}");
+  EXPECT_EQ(info.vocabulary, TEST_VOCABULARY);
+  EXPECT_EQ(info.max_tokens, TEST_MAX_TOKENS);
+  EXPECT_EQ(info.token_types, TEST_TYPES);
+  EXPECT_EQ(info.pad_id, 0);
+  EXPECT_EQ(info.hidden, TEST_HIDDEN);
+  EXPECT_EQ(info.layers, 2);
+  EXPECT_EQ(info.output_count, 3);
+  EXPECT_EQ(info.default_output, 1);
+  EXPECT_EQ(info.weights_bytes, 72);
+  encast_output_info output = {};
+  output.size = sizeof(output);
+  ASSERT_EQ(encast_model_output(model.get(), 0, &output, nullptr), ENCAST_OK);
+  EXPECT_STREQ(output.name, "tokens");
+  EXPECT_EQ(output.columns, TEST_COLUMNS);
+  EXPECT_EQ(output.per_token, 1);
+  Error error;
+  EXPECT_EQ(encast_model_output(model.get(), 3, &output, &error),
+            ENCAST_UNKNOWN_NAME);
+  EXPECT_STREQ(error.message, "output 3 does not exist, there are 3");
+  EXPECT_EQ(encast_model_output(model.get(), -1, &output, &error),
+            ENCAST_UNKNOWN_NAME);
+}
+
+// A caller that was compiled when the struct was shorter.
+TEST_F(ModelTest, leaves_fields_behind_the_size_of_a_struct_alone) {
+  Model model = openModel(TestArtifact().write(path));
+  encast_model_info_t info;
+  memset(&info, 0x5a, sizeof(info));
+  info.size = offsetof(encast_model_info_t, vocabulary);
+  ASSERT_EQ(encast_model_info(model.get(), &info, nullptr), ENCAST_OK);
+  EXPECT_STREQ(info.family, "test");
+  EXPECT_EQ(info.vocabulary, 0x5a5a5a5a5a5a5a5a);
+  info.size = 3;
+  Error error;
+  EXPECT_EQ(encast_model_info(model.get(), &info, &error),
+            ENCAST_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(error.message).find("'size'"), std::string::npos);
+}
+
+TEST_F(ModelTest, writes_no_message_behind_the_size_of_an_error) {
+  Error error;
+  memset(error.message, '#', sizeof(error.message));
+  error.size = offsetof(encast_error, message) + 20;
+  encast_model *model;
+  EXPECT_EQ(encast_model_open("/nowhere", nullptr, &model, &error),
+            ENCAST_IO_ERROR);
+  EXPECT_EQ(error.code, ENCAST_IO_ERROR);
+  EXPECT_EQ(strnlen(error.message, 20), 19u);
+  EXPECT_EQ(error.message[20], '#');
+  error.size = 0;
+  error.message[0] = '#';
+  EXPECT_EQ(encast_model_open("/nowhere", nullptr, &model, &error),
+            ENCAST_IO_ERROR);
+  EXPECT_EQ(error.message[0], '#');
+}
+
+TEST_F(ModelTest, null_arguments_are_refused) {
+  encast_model *model;
+  EXPECT_EQ(encast_model_open(nullptr, nullptr, &model, nullptr),
+            ENCAST_INVALID_ARGUMENT);
+  EXPECT_EQ(encast_model_open(path.c_str(), nullptr, nullptr, nullptr),
+            ENCAST_INVALID_ARGUMENT);
+  EXPECT_EQ(encast_model_info(nullptr, nullptr, nullptr),
+            ENCAST_INVALID_ARGUMENT);
+  EXPECT_EQ(encast_model_close(nullptr, nullptr), ENCAST_OK);
+  EXPECT_EQ(encast_session_destroy(nullptr, nullptr), ENCAST_OK);
+}
+
+TEST_F(ModelTest, files_that_cannot_be_read_are_io_errors) {
+  EXPECT_REFUSED(open(path), ENCAST_IO_ERROR,
+                 path + ": cannot open the file: No such file");
+  EXPECT_REFUSED(open("/tmp"), ENCAST_IO_ERROR, "not a regular file");
+  mkfifo(path.c_str(), 0600);
+  EXPECT_REFUSED(open(path), ENCAST_IO_ERROR, "not a regular file");
+}
+
+TEST_F(ModelTest, other_files_are_no_artifacts) {
+  writeFile(path, {});
+  EXPECT_REFUSED(open(path), ENCAST_BAD_ARTIFACT, "0 bytes");
+  writeFile(path, Bytes(1000, 'a'));
+  EXPECT_REFUSED(open(path), ENCAST_BAD_ARTIFACT, "not an x86-64 ELF");
+}
+
+TEST_F(ModelTest, an_altered_file_is_refused_before_it_is_loaded) {
+  Bytes bytes = TestArtifact().build();
+  descriptorOf(bytes).hidden ^= 1;
+  writeFile(path, bytes);
+  EXPECT_REFUSED(open(path), ENCAST_BAD_ARTIFACT,
+                 path + ": altered: its code and tables");
+}
+
+TEST_F(ModelTest, a_name_without_folder_is_a_file_here) {
+  TestArtifact().write(path);
+  char before[4096];
+  ASSERT_NE(getcwd(before, sizeof(before)), nullptr);
+  ASSERT_EQ(chdir(folder.path("").c_str()), 0);
+  EXPECT_EQ(open("model.so").status, ENCAST_OK);
+  ASSERT_EQ(chdir(before), 0);
+}
+
+TEST_F(ModelTest, weights_come_from_the_artifact_or_from_the_file_beside_it) {
+  TestArtifact artifact;
+  artifact.weights = {4, 5, 6.5f};
+  Model inside = openModel(artifact.write(path));
+  EXPECT_EQ(specialValue(inside.get(), TEST_ID_WEIGHT), 6.5f);
+  artifact.weights = {8, 9.5f};
+  artifact.weightsFile = "model.weights";
+  Model beside = openModel(artifact.write(folder.path("beside.so")));
+  EXPECT_EQ(specialValue(beside.get(), TEST_ID_WEIGHT), 9.5f);
+}
+
+TEST_F(ModelTest, a_weights_file_that_is_missing_or_short_is_named) {
+  TestArtifact artifact;
+  artifact.weightsFile = "model.weights";
+  artifact.write(path);
+  ASSERT_EQ(truncate(folder.path("model.weights").c_str(), 71), 0);
+  EXPECT_REFUSED(open(path), ENCAST_BAD_ARTIFACT,
+                 "weights in 'model.weights' take 71 bytes, expected 72");
+  ASSERT_EQ(unlink(folder.path("model.weights").c_str()), 0);
+  EXPECT_REFUSED(open(path), ENCAST_IO_ERROR, "model.weights: cannot open");
+}
+
+TEST_F(ModelTest, weights_of_more_than_4_gigabytes_are_mapped) {
+  TestArtifact artifact;
+  artifact.sparseFloats = (int64_t(5) << 30) / sizeof(float) + 1;
+  artifact.weights = {123.25f};
+  Model model = openModel(artifact.write(path));
+  EXPECT_EQ(specialValue(model.get(), TEST_ID_WEIGHT), 123.25f);
+}
+
+TEST_F(ModelTest, populating_weights_is_optional) {
+  TestArtifact().write(path);
+  encast_model_options options = {};
+  options.size = sizeof(options);
+  options.populate_weights = 1;
+  EXPECT_EQ(open(path, &options).status, ENCAST_OK);
+}
+
+TEST_F(ModelTest, the_fitting_variant_of_highest_rank_is_taken) {
+  TestArtifact artifact;
+  artifact.variants = {{"low", 0, 1},
+                       {"high", 0, 3},
+                       {"middle", 0, 2},
+                       {"future", uint64_t(1) << 40, 9}};
+  artifact.write(path);
+  Opened opened = open(path);
+  encast_model_info_t info = {};
+  info.size = sizeof(info);
+  ASSERT_EQ(encast_model_info(opened.model.get(), &info, nullptr), ENCAST_OK);
+  EXPECT_STREQ(info.variant, "high");
+}
+
+TEST_F(ModelTest, a_variant_can_be_asked_for_by_name) {
+  TestArtifact artifact;
+  artifact.variants = {{"low", 0, 1}, {"high", 0, 3}};
+  artifact.write(path);
+  encast_model_options options = {};
+  options.size = sizeof(options);
+  options.variant = "low";
+  {
+    Opened opened = open(path, &options);
+    ASSERT_EQ(opened.status, ENCAST_OK) << opened.message;
+    encast_model_info_t info = {};
+    info.size = sizeof(info);
+    ASSERT_EQ(encast_model_info(opened.model.get(), &info, nullptr), ENCAST_OK);
+    EXPECT_STREQ(info.variant, "low");
+  }
+  options.variant = "other";
+  EXPECT_REFUSED(open(path, &options), ENCAST_UNKNOWN_NAME,
+                 "variant 'other' is not in the artifact, which has low, high");
+}
+
+TEST_F(ModelTest, missing_instructions_are_named) {
+  uint64_t missing = ENCAST_CPU_KNOWN & ~runtime::cpuFeatures();
+  TestArtifact artifact;
+  artifact.variants = {{"future", uint64_t(1) << 40, 1}};
+  artifact.write(path);
+  EXPECT_REFUSED(open(path), ENCAST_CPU_UNSUPPORTED,
+                 "variant future needs newer instructions");
+  if (!missing)
+    GTEST_SKIP() << "this CPU has all features";
+  artifact.variants = {{"wide", missing, 1}, {"future", uint64_t(1) << 40, 2}};
+  artifact.write(path);
+  runtime::Text names;
+  runtime::appendFeatureNames(missing, names);
+  EXPECT_REFUSED(open(path), ENCAST_CPU_UNSUPPORTED,
+                 std::string("variant wide needs ") + names.c_str());
+}
+
+TEST(CpuFeatures, have_the_names_of_targets) {
+  runtime::Text text;
+  runtime::appendFeatureNames(ENCAST_CPU_KNOWN, text);
+  EXPECT_STREQ(text.c_str(),
+               "avx2+avx512+avx512vnni+avx512bf16+avxvnni+amx-int8+amx-bf16");
+}
+
+TEST_F(ModelTest, gnu_strip_keeps_a_model_usable) {
+  TestArtifact artifact;
+  artifact.weights = {7.5f};
+  artifact.write(path);
+  uint64_t before = readFile(path).size();
+  ASSERT_EQ(shell("strip " + path), 0);
+  EXPECT_LT(readFile(path).size(), before);
+  Opened opened = open(path);
+  ASSERT_EQ(opened.status, ENCAST_OK) << opened.message;
+  EXPECT_EQ(specialValue(opened.model.get(), TEST_ID_WEIGHT), 7.5f);
+}
+
+TEST_F(ModelTest, weights_dropped_by_llvm_strip_are_reported) {
+  if (shell("llvm-strip-22 --version >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "llvm-strip-22 is not installed";
+  TestArtifact().write(path);
+  ASSERT_EQ(shell("llvm-strip-22 --strip-all " + path), 0);
+  EXPECT_REFUSED(open(path), ENCAST_BAD_ARTIFACT, "the weights were stripped");
+  TestArtifact().write(path);
+  ASSERT_EQ(shell("llvm-strip-22 --strip-sections " + path), 0);
+  EXPECT_NE(open(path).status, ENCAST_OK);
+}
+
+TEST_F(ModelTest, a_file_replaced_under_an_open_model_is_noticed) {
+  Model old = openModel(TestArtifact().write(path));
+  TestArtifact other;
+  other.metadata = "{\"version\": 2}";
+  std::string temporary = other.write(folder.path("new.so"));
+  ASSERT_EQ(rename(temporary.c_str(), path.c_str()), 0);
+  EXPECT_REFUSED(open(path), ENCAST_BAD_ARTIFACT, "the file was replaced");
+  // The old model works on, and the new file opens when that one is closed.
+  EXPECT_EQ(specialValue(old.get(), TEST_ID_WEIGHT), 3);
+  old.reset();
+  EXPECT_EQ(open(path).status, ENCAST_OK);
+}
+
+TEST_F(ModelTest, a_file_can_be_opened_twice) {
+  TestArtifact().write(path);
+  Model first = openModel(path), second = openModel(path);
+  first.reset();
+  EXPECT_EQ(specialValue(second.get(), TEST_ID_WEIGHT), 3);
+}
+
+TEST_F(ModelTest, a_model_with_sessions_is_not_closed) {
+  Model model = openModel(TestArtifact().write(path));
+  Session session = createSession(model.get(), sessionOptions(1));
+  Error error;
+  EXPECT_EQ(encast_model_close(model.get(), &error), ENCAST_BUSY);
+  EXPECT_NE(strstr(error.message, "1 session"), nullptr) << error.message;
+}
+
+// Headers are not hashed: what the checks let through must not kill dlopen.
+// Whether it loads depends on the bit; that the process lives does not.
+TEST_F(ModelTest, no_flipped_bit_of_the_headers_kills_the_process) {
+  Bytes bytes = TestArtifact().build();
+  Elf64_Ehdr header;
+  memcpy(&header, bytes.data(), sizeof(header));
+  auto open = [&](uint64_t bit) {
+    bytes[bit / 8] ^= 1 << bit % 8;
+    std::string flipped = folder.path("flipped-" + std::to_string(bit));
+    writeFile(flipped, bytes);
+    bytes[bit / 8] ^= 1 << bit % 8;
+    encast_model *model = nullptr;
+    if (encast_model_open(flipped.c_str(), nullptr, &model, nullptr) ==
+        ENCAST_OK)
+      encast_model_close(model, nullptr);
+    unlink(flipped.c_str());
+  };
+  struct {
+    uint64_t begin, size;
+  } ranges[] = {{0, sizeof(header)},
+                {header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)},
+                {header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr)}};
+  for (const auto &range : ranges)
+    for (uint64_t byte = range.begin; byte < range.begin + range.size;
+         byte += 8) {
+      pid_t child = fork();
+      if (child == 0) {
+        for (uint64_t bit = 8 * byte; bit < 8 * (byte + 8); ++bit)
+          open(bit);
+        _exit(0);
+      }
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      ASSERT_TRUE(WIFEXITED(status))
+          << "bits of byte " << byte << " to " << byte + 7 << ", signal "
+          << WTERMSIG(status);
+    }
+}
+
+TEST_F(ModelTest, messages_go_to_the_callback) {
+  TestArtifact().write(path);
+  std::vector<std::string> messages;
+  encast_model_options options = {};
+  options.size = sizeof(options);
+  options.log = [](void *data, encast_log_level, const char *message) {
+    static_cast<std::vector<std::string> *>(data)->push_back(message);
+  };
+  options.log_data = &messages;
+  Opened opened = open(path, &options);
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_NE(messages[0].find("variant x86-64-v1"), std::string::npos);
+}
