@@ -2,9 +2,12 @@
 
 #include "runtime/src/Elf.h"
 #include "runtime/src/Errors.h"
+#include <algorithm>
 #include <cstring>
 
 namespace encast::runtime {
+
+constexpr uint64_t kPage = 4096;
 
 /// Whether [offset, offset + count) lies in [0, size), without overflow.
 static bool fits(uint64_t offset, uint64_t count, uint64_t size) {
@@ -91,12 +94,11 @@ encast_status ElfFile::checkSegments(encast_error *error) const {
     dynamics += segment.p_type == PT_DYNAMIC;
     if (segment.p_type != PT_LOAD)
       continue;
-    constexpr uint64_t page = 4096;
     if (!(segment.p_flags & PF_R))
       return badSegment(error, i, "cannot be read");
     if (segment.p_align & (segment.p_align - 1))
       return badSegment(error, i, "has an alignment that is no power of two");
-    if ((segment.p_vaddr - segment.p_offset) % page)
+    if ((segment.p_vaddr - segment.p_offset) % kPage)
       return badSegment(error, i, "lies differently in pages and file");
     if (loads++ && segment.p_vaddr < endOfLoads)
       return badSegment(error, i, "overlaps the segment before it");
@@ -129,7 +131,12 @@ encast_status ElfFile::checkSegment(uint64_t index, encast_error *error) const {
   default:
     return badSegment(error, index, "is of a type that artifacts do not have");
   }
-  const Elf64_Phdr *load = findLoad(segment.p_vaddr, segment.p_filesz);
+  // The loader protects whole pages, so the last one may be empty from there
+  // on.
+  uint64_t memory = segment.p_memsz;
+  if (segment.p_type == PT_GNU_RELRO)
+    memory -= std::min(memory, (segment.p_vaddr + memory) % kPage);
+  const Elf64_Phdr *load = findLoad(segment.p_vaddr, memory);
   if (!load ||
       segment.p_vaddr - load->p_vaddr != segment.p_offset - load->p_offset ||
       !fits(segment.p_offset - load->p_offset, segment.p_filesz,
@@ -178,7 +185,8 @@ encast_status ElfFile::checkSections(encast_error *error) {
     const Elf64_Shdr &section = sections[i];
     if (section.sh_name >= nameTable.sh_size)
       return badSection(error, i, "has a name outside of the name table");
-    if (section.sh_type != SHT_NULL && (section.sh_flags & SHF_ALLOC))
+    if (section.sh_type != SHT_NULL && (section.sh_flags & SHF_ALLOC) &&
+        section.sh_size)
       if (encast_status status = checkLoadedSection(i, error))
         return status;
   }
