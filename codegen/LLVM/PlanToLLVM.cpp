@@ -117,6 +117,8 @@ public:
     b.setInsertionPointToStart(body);
     context = function.getArgument(0);
     item = function.getArgument(1);
+    context.setLoc(NameLoc::get(b.getStringAttr("context")));
+    item.setLoc(NameLoc::get(b.getStringAttr("item")));
   }
 
   /// Fills the function; fails with a diagnostic at the op.

@@ -44,25 +44,38 @@ struct Columns {
 class RowProgram {
 public:
   ImplicitLocOpBuilder b;
-  const VectorType vectorType;
+  const VectorType vectorType, maskType;
 
   explicit RowProgram(func::FuncOp function)
       : b(function.getLoc(), function.getContext()),
         vectorType(VectorType::get(kLanes, b.getF32Type())),
-        function(function) {
+        maskType(VectorType::get(kLanes, b.getI1Type())), function(function) {
     b.setInsertionPointToStart(function.addEntryBlock());
   }
 
   Value argument(unsigned number) { return function.getArgument(number); }
-  Value index(int64_t value) {
-    return arith::ConstantIndexOp::create(b, value);
+  /// Names a value in IR that is printed with names for locations.
+  Value setName(Value value, StringRef name) {
+    value.setLoc(NameLoc::get(b.getStringAttr(name)));
+    return value;
   }
+  Value index(int64_t value) { return constant(b.getIndexAttr(value)); }
   Value scalar(double value) {
-    return arith::ConstantOp::create(b, b.getF32FloatAttr(float(value)));
+    return constant(b.getF32FloatAttr(float(value)));
   }
   Value splat(double value) {
-    return arith::ConstantOp::create(
-        b, DenseElementsAttr::get(vectorType, APFloat(float(value))));
+    return constant(DenseElementsAttr::get(vectorType, APFloat(float(value))));
+  }
+  Value zero(VectorType type) { return constant(b.getZeroAttr(type)); }
+  /// A mask of the first `count` lanes.
+  Value firstLanes(int64_t count) {
+    Value &known = masks[count];
+    if (!known)
+      known = inFront([&] {
+        return vector::ConstantMaskOp::create(b, maskType,
+                                              ArrayRef<int64_t>{count});
+      });
+    return setName(known, "tail");
   }
   Value broadcast(Value value) {
     return vector::BroadcastOp::create(b, vectorType, value);
@@ -81,16 +94,12 @@ public:
     SmallVector<Value> carried(values);
     int64_t full = columns / kLanes * kLanes;
     if (full)
-      carried = forEach(index(0), index(full), index(kLanes), carried,
+      carried = forEach("column", index(0), index(full), index(kLanes), carried,
                         [&](Value column, ValueRange inner) {
                           return body({column, Value()}, inner);
                         });
-    if (full < columns) {
-      Value mask = vector::ConstantMaskOp::create(
-          b, VectorType::get(kLanes, b.getI1Type()),
-          ArrayRef<int64_t>{columns - full});
-      carried = body({index(full), mask}, carried);
-    }
+    if (full < columns)
+      carried = body({index(full), firstLanes(columns - full)}, carried);
     return carried;
   }
   void forEachVector(int64_t columns, function_ref<void(Columns)> body) {
@@ -100,10 +109,14 @@ public:
     });
   }
 
+  /// A loop; `counter` is the name of its variable in printed IR, `values` are
+  /// carried from one iteration to the next.
   SmallVector<Value>
-  forEach(Value from, Value to, Value step, ValueRange values,
+  forEach(StringRef counter, Value from, Value to, Value step,
+          ValueRange values,
           function_ref<SmallVector<Value>(Value, ValueRange)> body) {
     auto loop = scf::ForOp::create(b, from, to, step, values);
+    setName(loop.getInductionVar(), counter);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     SmallVector<Value> results =
@@ -123,13 +136,11 @@ public:
     Type element = cast<MemRefType>(memref.getType()).getElementType();
     auto type = VectorType::get(kLanes, element);
     Value loaded;
-    if (at.mask) {
-      Value zero = arith::ConstantOp::create(b, b.getZeroAttr(type));
-      loaded =
-          vector::MaskedLoadOp::create(b, type, memref, indices, at.mask, zero);
-    } else {
+    if (at.mask)
+      loaded = vector::MaskedLoadOp::create(b, type, memref, indices, at.mask,
+                                            zero(type));
+    else
       loaded = vector::LoadOp::create(b, type, memref, indices);
-    }
     if (element.isF32())
       return loaded;
     return arith::ExtFOp::create(b, vectorType, loaded);
@@ -177,7 +188,7 @@ public:
     return arith::MaximumFOp::create(b, left, right);
   }
   Value fma(Value left, Value right, Value addend) {
-    return vector::FMAOp::create(b, left, right, addend);
+    return math::FmaOp::create(b, left, right, addend);
   }
   Value squareRoot(Value value) { return math::SqrtOp::create(b, value); }
 
@@ -187,15 +198,45 @@ public:
   }
 
 private:
+  Value constant(TypedAttr value) {
+    Value &known = constants[value];
+    if (!known)
+      known = inFront([&] { return arith::ConstantOp::create(b, value); });
+    return known;
+  }
+  /// Creates an op behind the last one that was created so, in front of all
+  /// others.
+  Value inFront(function_ref<Operation *()> create) {
+    OpBuilder::InsertionGuard guard(b);
+    if (front)
+      b.setInsertionPointAfter(front);
+    else
+      b.setInsertionPointToStart(&function.getBody().front());
+    front = create();
+    return front->getResult(0);
+  }
+
   func::FuncOp function;
+  llvm::DenseMap<Attribute, Value> constants;
+  llvm::DenseMap<int64_t, Value> masks;
+  Operation *front = nullptr;
+};
+
+struct Argument {
+  StringRef name; ///< In printed IR.
+  Type type;
 };
 
 /// The function of that name and type, filled by `build` if it is new. A name
 /// that something else bears gets a `_` behind it.
-func::FuncOp getProgram(ModuleOp module, std::string name, TypeRange arguments,
+func::FuncOp getProgram(ModuleOp module, std::string name,
+                        ArrayRef<Argument> arguments,
                         function_ref<void(RowProgram &)> build) {
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
-  FunctionType type = b.getFunctionType(arguments, {});
+  SmallVector<Type> types;
+  for (const Argument &argument : arguments)
+    types.push_back(argument.type);
+  FunctionType type = b.getFunctionType(types, {});
   while (Operation *taken = SymbolTable::lookupSymbolIn(module, name)) {
     auto function = dyn_cast<func::FuncOp>(taken);
     if (function && function.getFunctionType() == type)
@@ -205,6 +246,8 @@ func::FuncOp getProgram(ModuleOp module, std::string name, TypeRange arguments,
   auto function = func::FuncOp::create(b, b.getUnknownLoc(), name, type);
   function.setPrivate();
   RowProgram program(function);
+  for (auto [value, argument] : llvm::zip(function.getArguments(), arguments))
+    program.setName(value, argument.name);
   build(program);
   return program.finish();
 }
@@ -259,10 +302,10 @@ Value sumTokens(RowProgram &p, PoolMode mode, Value tokens, Value count,
       Value weight = p.toFloat(arith::AddIOp::create(p.b, token, one));
       return {p.fma(p.broadcast(weight), x, sum[0])};
     };
-    Value sum = p.forEach(begin, end, one, zero, addToken)[0];
+    Value sum = p.forEach("token", begin, end, one, zero, addToken)[0];
     return {p.add(total[0], sum)};
   };
-  return p.forEach(p.index(0), count, run, zero, addRun)[0];
+  return p.forEach("run", p.index(0), count, run, zero, addRun)[0];
 }
 
 /// What a mode divides the sum by.
@@ -283,8 +326,11 @@ func::FuncOp encast::getLayerNorm(ModuleOp module, int64_t hidden,
   std::string name =
       llvm::formatv("layer_norm_{0}_{1}{2}", hidden, shortest(epsilon),
                     hasBias ? "" : "_no_bias");
-  SmallVector<Type> arguments(hasBias ? 4 : 3,
-                              rowType(module.getContext(), hidden));
+  Type row = rowType(module.getContext(), hidden);
+  SmallVector<Argument> arguments = {{"x", row}, {"weight", row}};
+  if (hasBias)
+    arguments.push_back({"bias", row});
+  arguments.push_back({"y", row});
   return getProgram(module, name, arguments, [&](RowProgram &p) {
     Value x = p.argument(0), weight = p.argument(1);
     Value bias = hasBias ? p.argument(2) : Value();
@@ -296,7 +342,8 @@ func::FuncOp encast::getLayerNorm(ModuleOp module, int64_t hidden,
         [&](Columns at, ValueRange partial) -> SmallVector<Value> {
           return {p.add(partial[0], p.load(x, at))};
         })[0];
-    Value mean = p.broadcast(p.divide(p.sumLanes(sum), count));
+    Value mean =
+        p.setName(p.broadcast(p.divide(p.sumLanes(sum), count)), "mean");
 
     Value squares = p.forEachVector(
         hidden, {p.splat(0)},
@@ -304,9 +351,11 @@ func::FuncOp encast::getLayerNorm(ModuleOp module, int64_t hidden,
           Value centred = p.existing(p.subtract(p.load(x, at), mean), at);
           return {p.fma(centred, centred, partial[0])};
         })[0];
-    Value variance = p.divide(p.sumLanes(squares), count);
+    Value variance =
+        p.setName(p.divide(p.sumLanes(squares), count), "variance");
     Value deviation = p.squareRoot(p.add(variance, p.scalar(epsilon)));
-    Value scale = p.broadcast(p.divide(p.scalar(1), deviation));
+    Value scale =
+        p.setName(p.broadcast(p.divide(p.scalar(1), deviation)), "scale");
 
     p.forEachVector(hidden, [&](Columns at) {
       Value normal = p.multiply(p.subtract(p.load(x, at), mean), scale);
@@ -322,12 +371,12 @@ func::FuncOp encast::getEmbed(ModuleOp module, int64_t hidden,
                               ArrayRef<Type> tables) {
   assert(!tables.empty() && "an embedding has a table");
   std::string name = llvm::formatv("embed_{0}", hidden);
-  SmallVector<Type> arguments;
+  SmallVector<Argument> arguments;
   for (Type type : tables) {
     name += "_" + typeName(type);
-    arguments.push_back(MemRefType::get(hidden, type));
+    arguments.push_back({"table", MemRefType::get(hidden, type)});
   }
-  arguments.push_back(rowType(module.getContext(), hidden));
+  arguments.push_back({"y", rowType(module.getContext(), hidden)});
   return getProgram(module, name, arguments, [&](RowProgram &p) {
     p.forEachVector(hidden, [&](Columns at) {
       Value sum = p.load(p.argument(0), at);
@@ -340,8 +389,8 @@ func::FuncOp encast::getEmbed(ModuleOp module, int64_t hidden,
 
 func::FuncOp encast::getCopy(ModuleOp module, int64_t columns) {
   MemRefType row = rowType(module.getContext(), columns);
-  return getProgram(module, llvm::formatv("copy_{0}", columns), {row, row},
-                    [&](RowProgram &p) {
+  return getProgram(module, llvm::formatv("copy_{0}", columns),
+                    {{"x", row}, {"y", row}}, [&](RowProgram &p) {
                       p.forEachVector(columns, [&](Columns at) {
                         p.store(p.load(p.argument(0), at), p.argument(1), at);
                       });
@@ -352,14 +401,14 @@ func::FuncOp encast::getCopyPrefix(ModuleOp module, int64_t columns) {
   MemRefType row = rowType(module.getContext(), columns);
   return getProgram(
       module, llvm::formatv("copy_prefix_{0}", columns),
-      {row, IndexType::get(module.getContext()), row}, [&](RowProgram &p) {
+      {{"x", row}, {"count", IndexType::get(module.getContext())}, {"y", row}},
+      [&](RowProgram &p) {
         Value count = p.argument(1);
-        auto maskType = VectorType::get(kLanes, p.b.getI1Type());
-        p.forEach(p.index(0), count, p.index(kLanes), {},
+        p.forEach("column", p.index(0), count, p.index(kLanes), {},
                   [&](Value column, ValueRange) {
                     Value left = arith::SubIOp::create(p.b, count, column);
                     Value mask =
-                        vector::CreateMaskOp::create(p.b, maskType, left);
+                        vector::CreateMaskOp::create(p.b, p.maskType, left);
                     Columns at{column, mask};
                     p.store(p.load(p.argument(0), at), p.argument(2), at);
                     return SmallVector<Value>();
@@ -369,14 +418,14 @@ func::FuncOp encast::getCopyPrefix(ModuleOp module, int64_t columns) {
 
 func::FuncOp encast::getConcat(ModuleOp module, ArrayRef<int64_t> columns) {
   std::string name = "concat";
-  SmallVector<Type> arguments;
+  SmallVector<Argument> arguments;
   int64_t total = 0;
   for (int64_t part : columns) {
     name += llvm::formatv("_{0}", part);
-    arguments.push_back(rowType(module.getContext(), part));
+    arguments.push_back({"x", rowType(module.getContext(), part)});
     total += part;
   }
-  arguments.push_back(rowType(module.getContext(), total));
+  arguments.push_back({"y", rowType(module.getContext(), total)});
   return getProgram(module, name, arguments, [&](RowProgram &p) {
     Value y = p.argument(columns.size());
     int64_t offset = 0;
@@ -401,7 +450,9 @@ func::FuncOp encast::getPool(ModuleOp module, PoolMode mode, int64_t hidden,
   std::string name = llvm::formatv("pool_{0}_{1}_stride_{2}", modeName(mode),
                                    hidden, rowStride);
   return getProgram(
-      module, name, {row, IndexType::get(context), row}, [&](RowProgram &p) {
+      module, name,
+      {{"first", row}, {"tokens", IndexType::get(context)}, {"y", row}},
+      [&](RowProgram &p) {
         Value count = p.argument(1), y = p.argument(2);
         Value tokens = memref::ReinterpretCastOp::create(
             p.b, rows, p.argument(0), /*offset=*/p.b.getIndexAttr(0),
@@ -423,7 +474,8 @@ func::FuncOp encast::getPool(ModuleOp module, PoolMode mode, int64_t hidden,
                             ValueRange most) -> SmallVector<Value> {
               return {p.maximum(most[0], p.load(tokens, at, token))};
             };
-            p.store(p.forEach(p.index(0), count, one, lowest, take)[0], y, at);
+            p.store(p.forEach("token", p.index(0), count, one, lowest, take)[0],
+                    y, at);
           });
           return;
         }
@@ -438,7 +490,7 @@ func::FuncOp encast::getPool(ModuleOp module, PoolMode mode, int64_t hidden,
 func::FuncOp encast::getNormalize(ModuleOp module, int64_t columns) {
   MemRefType row = rowType(module.getContext(), columns);
   return getProgram(
-      module, llvm::formatv("normalize_{0}", columns), {row, row},
+      module, llvm::formatv("normalize_{0}", columns), {{"x", row}, {"y", row}},
       [&](RowProgram &p) {
         Value x = p.argument(0), y = p.argument(1);
         auto square = [&](Columns at, ValueRange sum) -> SmallVector<Value> {
@@ -456,8 +508,8 @@ func::FuncOp encast::getNormalize(ModuleOp module, int64_t columns) {
 
 func::FuncOp encast::getAdd(ModuleOp module, int64_t columns) {
   MemRefType row = rowType(module.getContext(), columns);
-  return getProgram(module, llvm::formatv("add_{0}", columns), {row, row, row},
-                    [&](RowProgram &p) {
+  return getProgram(module, llvm::formatv("add_{0}", columns),
+                    {{"a", row}, {"b", row}, {"y", row}}, [&](RowProgram &p) {
                       p.forEachVector(columns, [&](Columns at) {
                         Value sum = p.add(p.load(p.argument(0), at),
                                           p.load(p.argument(1), at));
@@ -469,16 +521,15 @@ func::FuncOp encast::getAdd(ModuleOp module, int64_t columns) {
 func::FuncOp encast::getTransposePanel(ModuleOp module, int64_t k, Type type) {
   MLIRContext *context = module.getContext();
   Type f32 = Float32Type::get(context);
-  SmallVector<Type> arguments = {MemRefType::get({kLanes, k}, type),
-                                 IndexType::get(context),
-                                 MemRefType::get({k, kLanes}, f32)};
+  Argument arguments[] = {{"rows", MemRefType::get({kLanes, k}, type)},
+                          {"columns", IndexType::get(context)},
+                          {"panel", MemRefType::get({k, kLanes}, f32)}};
   std::string name =
       llvm::formatv("transpose_panel_{0}_{1}", k, typeName(type));
   return getProgram(module, name, arguments, [&](RowProgram &p) {
     Value rows = p.argument(0), count = p.argument(1), panel = p.argument(2);
     auto square = VectorType::get({kLanes, kLanes}, f32);
-    Value exists = vector::CreateMaskOp::create(
-        p.b, VectorType::get(kLanes, p.b.getI1Type()), count);
+    Value exists = vector::CreateMaskOp::create(p.b, p.maskType, count);
     Value last = arith::SubIOp::create(p.b, count, p.index(1));
     // A row that does not exist reads the last one instead.
     SmallVector<Value> sources;
@@ -487,7 +538,7 @@ func::FuncOp encast::getTransposePanel(ModuleOp module, int64_t k, Type type) {
 
     // Sixteen rows of 16 at a time become 16 lines of the panel.
     p.forEachVector(k, [&](Columns at) {
-      Value block = arith::ConstantOp::create(p.b, p.b.getZeroAttr(square));
+      Value block = p.zero(square);
       for (int64_t row = 0; row < kLanes; ++row)
         block = vector::InsertOp::create(p.b, p.load(rows, at, sources[row]),
                                          block, ArrayRef<int64_t>{row});

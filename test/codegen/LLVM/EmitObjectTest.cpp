@@ -144,6 +144,19 @@ TEST_F(EmitObjectTest, ProductsAreNotFusedIntoSums) {
   }
 }
 
+TEST_F(EmitObjectTest, ExplicitFusedMultiplyAddIsOneInstruction) {
+  ASSERT_EQ(emit(R"mlir(
+    llvm.func @fused(%x: vector<16xf32>, %y: vector<16xf32>, %z: vector<16xf32>)
+        -> vector<16xf32> {
+      %0 = llvm.intr.fma(%x, %y, %z)
+          : (vector<16xf32>, vector<16xf32>, vector<16xf32>) -> vector<16xf32>
+      llvm.return %0 : vector<16xf32>
+    })mlir"),
+            "");
+  EXPECT_NE(assembly.find("vfm"), std::string::npos) << assembly;
+  EXPECT_EQ(assembly.find("vmulps"), std::string::npos);
+}
+
 TEST_F(EmitObjectTest, VectorsAreAsWideAsTheTargetSays) {
   std::string code = R"mlir(
     llvm.func @add(%x: !llvm.ptr, %y: !llvm.ptr) {

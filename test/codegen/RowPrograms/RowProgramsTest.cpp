@@ -11,6 +11,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "gtest/gtest.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -232,6 +233,64 @@ TEST_P(RowProgramsTest, LayerNormAgreesWithDouble) {
     expectNear(y.values(),
                layerNorm(x.values(), gain.values(), shift.values(), 1e-12),
                "size " + std::to_string(size));
+  }
+}
+
+/// Lane c % 16 of a row reduction, then lanes in halves, with f32 roundings.
+template <typename Step>
+float reduceRow(const std::vector<float> &x, Step step) {
+  std::array<float, 16> lanes = {};
+  for (size_t column = 0; column < x.size(); ++column)
+    lanes[column % 16] = step(lanes[column % 16], x[column]);
+  for (int half = 8; half >= 1; half /= 2)
+    for (int lane = 0; lane < half; ++lane)
+      lanes[lane] += lanes[lane + half];
+  return lanes[0];
+}
+
+// The formula in the header is a promise about bits.
+TEST_P(RowProgramsTest, LayerNormFollowsItsFormulaBitForBit) {
+  Programs programs(GetParam(), [](ModuleOp module) {
+    for (int64_t size : sizes())
+      getLayerNorm(module, size, 1e-12, /*hasBias=*/true);
+  });
+  for (int64_t size : sizes()) {
+    Row x(randomRow(size, 1)), gain(randomRow(size, 2)),
+        shift(randomRow(size, 3)), y(std::vector<float>(size, -7));
+    float mean = reduceRow(x.values(), std::plus<float>()) / float(size);
+    float variance = reduceRow(x.values(),
+                               [&](float sum, float value) {
+                                 float centred = value - mean;
+                                 return std::fma(centred, centred, sum);
+                               }) /
+                     float(size);
+    float scale = 1 / std::sqrt(variance + 1e-12f);
+    std::vector<float> expected;
+    for (int64_t i = 0; i < size; ++i) {
+      float normal = (x.data()[i] - mean) * scale;
+      expected.push_back(std::fma(normal, gain.data()[i], shift.data()[i]));
+    }
+    programs.call(sized("layer_norm", size) + "_1e-12", x.data(), gain.data(),
+                  shift.data(), y.data());
+    ASSERT_EQ(bitsOf(y.values()), bitsOf(expected)) << "size " << size;
+  }
+}
+
+TEST_P(RowProgramsTest, NormalizeFollowsItsFormulaBitForBit) {
+  Programs programs(GetParam(), [](ModuleOp module) {
+    for (int64_t size : sizes())
+      getNormalize(module, size);
+  });
+  for (int64_t size : sizes()) {
+    Row x(randomRow(size, 1)), y(std::vector<float>(size, -7));
+    float norm = std::sqrt(reduceRow(x.values(), [](float sum, float value) {
+      return std::fma(value, value, sum);
+    }));
+    std::vector<float> expected;
+    for (float value : x.values())
+      expected.push_back(value / std::max(norm, 1e-12f));
+    programs.call(sized("normalize", size), x.data(), y.data());
+    ASSERT_EQ(bitsOf(y.values()), bitsOf(expected)) << "size " << size;
   }
 }
 
@@ -462,6 +521,43 @@ TEST_P(RowProgramsTest, PoolAgreesWithDouble) {
                    name + ", tokens " + std::to_string(tokens));
       }
     }
+}
+
+TEST_P(RowProgramsTest, MeansFollowTheirFormulasBitForBit) {
+  const int64_t hidden = 21;
+  Programs programs(GetParam(), [&](ModuleOp module) {
+    for (const PoolCase &pool : kPools)
+      getPool(module, pool.mode, hidden, hidden);
+  });
+  for (int64_t tokens : {1, 64, 65, 200, 1000}) {
+    std::vector<float> rows = randomRow(tokens * hidden, unsigned(tokens));
+    Row x(rows), y(std::vector<float>(hidden, -7));
+    std::vector<float> mean, root, weighted;
+    for (int64_t column = 0; column < hidden; ++column) {
+      float total = 0, weightedTotal = 0;
+      for (int64_t run = 0; run < tokens; run += 64) {
+        float sum = 0, weightedSum = 0;
+        for (int64_t token = run; token < std::min(run + 64, tokens); ++token) {
+          float value = rows[token * hidden + column];
+          sum += value;
+          weightedSum = std::fma(float(token + 1), value, weightedSum);
+        }
+        total += sum;
+        weightedTotal += weightedSum;
+      }
+      mean.push_back(total / float(tokens));
+      root.push_back(total / std::sqrt(float(tokens)));
+      weighted.push_back(weightedTotal / float(tokens * (tokens + 1) / 2));
+    }
+    programs.call("pool_mean_21_stride_21", x.data(), tokens, y.data());
+    EXPECT_EQ(bitsOf(y.values()), bitsOf(mean));
+    programs.call("pool_mean_sqrt_length_21_stride_21", x.data(), tokens,
+                  y.data());
+    EXPECT_EQ(bitsOf(y.values()), bitsOf(root));
+    programs.call("pool_weighted_mean_21_stride_21", x.data(), tokens,
+                  y.data());
+    EXPECT_EQ(bitsOf(y.values()), bitsOf(weighted));
+  }
 }
 
 // Non-finite results must be seen, not hidden.
