@@ -71,6 +71,8 @@ void TemporaryFolder::write(const std::string &file,
                             const std::string &bytes) const {
   std::filesystem::path target = path(file);
   std::filesystem::create_directories(target.parent_path());
+  // Truncating a file makes some file systems write it to the disk at once.
+  std::filesystem::remove(target);
   std::ofstream stream(target, std::ios::binary | std::ios::trunc);
   stream << bytes;
 }

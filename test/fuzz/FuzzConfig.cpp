@@ -1,0 +1,60 @@
+//===- FuzzConfig.cpp - any bytes as the small files of a model folder ----===//
+///
+/// \file
+/// The input is the texts of kFiles, separated by zero bytes; the checkpoint
+/// is that of a tiny BERT.
+//===----------------------------------------------------------------------===//
+
+#include "frontends/Models/ModelSpec.h"
+#include "test/support/ModelFolder.h"
+
+#include <cstdlib>
+
+using namespace encast;
+
+namespace {
+
+constexpr const char *kFiles[] = {"config.json",
+                                  "modules.json",
+                                  "1_Pooling/config.json",
+                                  "sentence_bert_config.json",
+                                  "config_sentence_transformers.json",
+                                  "README.md"};
+
+const test::TemporaryFolder &folder() {
+  static const test::TemporaryFolder folder;
+  static const bool written = [] {
+    test::BertFolder model("bert.");
+    model.addMaskedLM();
+    model.addLinear("classifier", 3, test::BertFolder::hidden);
+    model.write(folder);
+    return true;
+  }();
+  (void)written;
+  return folder;
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+  std::string text(reinterpret_cast<const char *>(bytes), size);
+  size_t begin = 0;
+  for (const char *file : kFiles) {
+    size_t end = std::min(text.find('\0', begin), text.size());
+    // An absent modules.json is another way than an empty one.
+    if (begin == end && std::string(file) != "config.json")
+      std::remove(folder().path(file).c_str());
+    else
+      folder().write(file, text.substr(begin, end - begin));
+    begin = std::min(end + 1, text.size());
+  }
+  ModelSpec spec;
+  std::vector<std::string> notes;
+  std::string error;
+  if (importHuggingFace(folder().path(), {}, spec, notes, error) !=
+      error.empty())
+    std::abort();
+  if (error.find('\n') != std::string::npos)
+    std::abort(); // Errors are one line.
+  return 0;
+}
