@@ -57,8 +57,9 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
 
   bool isMergeable(LinearOp linear) {
     return linear.getActivation() == ActivationKind::None &&
-           !linear.getResidual() && linear->hasOneUse() &&
-           isa<AttentionOp>(*linear->user_begin());
+           !linear.getResidual() && !linear->use_empty() &&
+           llvm::all_of(linear->getUsers(),
+                        [](Operation *user) { return isa<AttentionOp>(user); });
   }
 
   void merge(ArrayRef<LinearOp> group) {

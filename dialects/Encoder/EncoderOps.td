@@ -70,7 +70,9 @@ def Encoder_Activation : I32EnumAttr<"ActivationKind", "an elementwise function"
   let genSpecializedAttr = 0;
 }
 def Encoder_ActivationAttr
-    : EnumAttr<Encoder_Dialect, Encoder_Activation, "activation">;
+    : EnumAttr<Encoder_Dialect, Encoder_Activation, "activation"> {
+  let assemblyFormat = "`` $value";
+}
 
 def Encoder_Pooling : I32EnumAttr<"Pooling", "how tokens become one row", [
     I32EnumAttrCase<"Max", 0, "max">,
@@ -81,7 +83,9 @@ def Encoder_Pooling : I32EnumAttr<"Pooling", "how tokens become one row", [
   let cppNamespace = "::encast::encoder";
   let genSpecializedAttr = 0;
 }
-def Encoder_PoolingAttr : EnumAttr<Encoder_Dialect, Encoder_Pooling, "pooling">;
+def Encoder_PoolingAttr : EnumAttr<Encoder_Dialect, Encoder_Pooling, "pooling"> {
+  let assemblyFormat = "`` $value";
+}
 
 def Encoder_Index : I32EnumAttr<"IndexInput", "an integer per token", [
     I32EnumAttrCase<"Ids", 0, "ids">,
@@ -90,7 +94,9 @@ def Encoder_Index : I32EnumAttr<"IndexInput", "an integer per token", [
   let cppNamespace = "::encast::encoder";
   let genSpecializedAttr = 0;
 }
-def Encoder_IndexAttr : EnumAttr<Encoder_Dialect, Encoder_Index, "index">;
+def Encoder_IndexAttr : EnumAttr<Encoder_Dialect, Encoder_Index, "index"> {
+  let assemblyFormat = "`` $value";
+}
 
 def Encoder_RowsTensor : TensorRankOf<[F32], [2]>;
 def Encoder_IndexTensor : 1DTensorOf<[I32]>;

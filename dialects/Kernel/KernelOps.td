@@ -42,7 +42,9 @@ def Kernel_Gather : I32EnumAttr<"GatherIndex", "which rows are gathered", [
   let cppNamespace = "::encast::kernel";
   let genSpecializedAttr = 0;
 }
-def Kernel_GatherAttr : EnumAttr<Kernel_Dialect, Kernel_Gather, "index">;
+def Kernel_GatherAttr : EnumAttr<Kernel_Dialect, Kernel_Gather, "index"> {
+  let assemblyFormat = "`` $value";
+}
 
 class Kernel_Op<string mnemonic, list<Trait> traits = []>
     : Op<Kernel_Dialect, mnemonic, traits>;

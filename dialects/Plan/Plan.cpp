@@ -170,36 +170,73 @@ static void printOperands(OpAsmPrinter &printer, Operation *,
   printer << ")";
 }
 
-/// Every operand is an address, a number of the item or an integer, and
-/// addresses start at a symbol that exists.
+static bool isLocal(SlotOp slot) {
+  return slot.getKind() == SlotKind::Block ||
+         slot.getKind() == SlotKind::Workspace;
+}
+
+/// What Plan_AtAttr promises to those who compute an address.
+static LogicalResult verifyAddress(Operation *op, AtAttr at) {
+  Operation *symbol = SymbolTable::lookupNearestSymbolFrom(op, at.getSymbol());
+  if (!symbol)
+    return op->emitOpError()
+           << "reads " << at.getSymbol() << ", which is not defined";
+  auto slot = dyn_cast<SlotOp>(symbol);
+  if (slot && isLocal(slot) && (at.getBy() || at.getSequence()))
+    return op->emitOpError() << "takes rows of " << at.getSymbol()
+                             << " by a table, but they are local";
+  if (at.getPlanes() && at.getPlaneRows() != Domain::Tokens &&
+      at.getPlaneRows() != Domain::Selected)
+    return op->emitOpError()
+           << "has planes of " << stringifyDomain(at.getPlaneRows())
+           << ", expected tokens or selected";
+  if (!at.getBy())
+    return success();
+  auto table = dyn_cast_or_null<SlotOp>(
+      SymbolTable::lookupNearestSymbolFrom(op, at.getBy()));
+  if (!table || isLocal(table) || table.getKind() == SlotKind::Arena ||
+      table.getKind() == SlotKind::Output)
+    return op->emitOpError()
+           << "takes rows by " << at.getBy() << ", which is no index slot";
+  return success();
+}
+
+/// Every operand is an address, a number of the item or an integer.
 static LogicalResult verifyOperands(Operation *op, FlatSymbolRefAttr callee,
                                     ArrayAttr operands) {
-  auto known = [&](FlatSymbolRefAttr symbol) {
-    return SymbolTable::lookupNearestSymbolFrom(op, symbol) != nullptr;
-  };
-  if (!known(callee))
+  if (!SymbolTable::lookupNearestSymbolFrom(op, callee))
     return op->emitOpError() << "calls " << callee << ", which is not defined";
   for (Attribute operand : operands) {
     if (auto at = dyn_cast<AtAttr>(operand)) {
-      if (!known(at.getSymbol()))
+      if (failed(verifyAddress(op, at)))
+        return failure();
+    } else if (auto count = dyn_cast<CountAttr>(operand)) {
+      if ((count.getValue() == Count::PanelColumns ||
+           count.getValue() == Count::GroupColumns) &&
+          !isa<ForPanelsOp>(op->getParentOp()))
         return op->emitOpError()
-               << "reads " << at.getSymbol() << ", which is not defined";
-      if (at.getBy()) {
-        auto slot = dyn_cast_or_null<SlotOp>(
-            SymbolTable::lookupNearestSymbolFrom(op, at.getBy()));
-        if (!slot || slot.getKind() == SlotKind::Arena ||
-            slot.getKind() == SlotKind::Output ||
-            slot.getKind() == SlotKind::Block ||
-            slot.getKind() == SlotKind::Workspace)
-          return op->emitOpError() << "takes rows by " << at.getBy()
-                                   << ", which is no index slot";
-      }
-    } else if (!isa<CountAttr, IntegerAttr>(operand)) {
-      return op->emitOpError() << "has an operand that is neither an address "
-                                  "nor a number: "
-                               << operand;
+               << "passes " << stringifyCount(count.getValue())
+               << " outside of 'plan.for_panels'";
+    } else {
+      auto value = dyn_cast<IntegerAttr>(operand);
+      if (!value || !value.getType().isSignlessInteger(64))
+        return op->emitOpError()
+               << "has an operand that is neither an address nor a number: "
+               << operand;
     }
   }
+  return success();
+}
+
+/// A split by panels needs a tile; inside of plan.for_panels nothing is split.
+template <typename Op> static LogicalResult verifyPanels(Op op) {
+  if (int64_t(op.getPanels()) < 0 || int64_t(op.getPanelTile()) < 1)
+    return op.emitOpError()
+           << "expects panels of at least 0 and panel_tile of at least 1, but "
+              "got "
+           << int64_t(op.getPanels()) << " and " << int64_t(op.getPanelTile());
+  if (op.getPanels() && isa<ForPanelsOp>(op->getParentOp()))
+    return op.emitOpError("has panels of its own inside of 'plan.for_panels'");
   return success();
 }
 
@@ -209,7 +246,7 @@ static LogicalResult verifyOperands(Operation *op, FlatSymbolRefAttr callee,
 
 LogicalResult SlotOp::verify() {
   bool arena = getKind() == SlotKind::Arena;
-  bool local = getKind() == SlotKind::Block || getKind() == SlotKind::Workspace;
+  bool local = isLocal(*this);
   if (arena && (!getRows() || !getRowBytes()))
     return emitOpError("in the arena needs rows and row_bytes");
   if (arena && (*getRows() == Domain::AttentionTokens ||
@@ -244,10 +281,14 @@ LogicalResult StepOp::verify() {
 }
 
 LogicalResult CallOp::verify() {
+  if (failed(verifyPanels(*this)))
+    return failure();
   return verifyOperands(*this, getCalleeAttr(), getArgs());
 }
 
 LogicalResult ForRowsOp::verify() {
+  if (failed(verifyPanels(*this)))
+    return failure();
   return verifyOperands(*this, getCalleeAttr(), getArgs());
 }
 
@@ -256,6 +297,8 @@ LogicalResult ForEachPanelOp::verify() {
 }
 
 LogicalResult ForPanelsOp::verify() {
+  if (failed(verifyPanels(*this)))
+    return failure();
   if (getColumns() < 1 || getPanels() != (getColumns() + 15) / 16)
     return emitOpError() << "of " << getColumns() << " columns has "
                          << (getColumns() + 15) / 16 << " panels, but got "

@@ -49,7 +49,9 @@ def Plan_Domain : I32EnumAttr<"Domain", "what a step walks over", [
   let cppNamespace = "::encast::plan";
   let genSpecializedAttr = 0;
 }
-def Plan_DomainAttr : EnumAttr<Plan_Dialect, Plan_Domain, "domain">;
+def Plan_DomainAttr : EnumAttr<Plan_Dialect, Plan_Domain, "domain"> {
+  let assemblyFormat = "`` $value";
+}
 
 def Plan_SlotKind : I32EnumAttr<"SlotKind", "what the address of a slot is", [
     I32EnumAttrCase<"Arena", 0, "arena">,
@@ -65,7 +67,9 @@ def Plan_SlotKind : I32EnumAttr<"SlotKind", "what the address of a slot is", [
   let cppNamespace = "::encast::plan";
   let genSpecializedAttr = 0;
 }
-def Plan_SlotKindAttr : EnumAttr<Plan_Dialect, Plan_SlotKind, "slot_kind">;
+def Plan_SlotKindAttr : EnumAttr<Plan_Dialect, Plan_SlotKind, "slot_kind"> {
+  let assemblyFormat = "`` $value";
+}
 
 def Plan_Count : I32EnumAttr<"Count", "a number of the item", [
     I32EnumAttrCase<"Rows", 0, "rows">,
@@ -86,7 +90,9 @@ def Plan_Count : I32EnumAttr<"Count", "a number of the item", [
     group_columns: the same for all panels of its current group.
   }];
 }
-def Plan_CountAttr : EnumAttr<Plan_Dialect, Plan_Count, "count">;
+def Plan_CountAttr : EnumAttr<Plan_Dialect, Plan_Count, "count"> {
+  let assemblyFormat = "`` $value";
+}
 
 def Plan_AtAttr : AttrDef<Plan_Dialect, "At"> {
   let mnemonic = "at";

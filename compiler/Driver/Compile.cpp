@@ -1,0 +1,265 @@
+//===- Compile.cpp - from a model to an artifact or a stage ---------------===//
+///
+/// \file
+///   folder --import--> ModelSpec --> encoder module --clone per target--+
+///   stage.mlir --parse--> modules, one per variant ---------------------+
+///        +--------------------------------------------------------------+
+///        +--> passes --> print, or ArtifactModel --> model.so
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Driver/Compile.h"
+#include "compiler/Driver/ArtifactModel.h"
+#include "compiler/Driver/CheckpointSource.h"
+#include "compiler/Driver/Diagnostics.h"
+#include "dialects/Kernel/Kernel.h"
+#include "frontends/BuildEncoder.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace encast;
+
+namespace {
+
+/// A module of one variant on its way, and the stage that it has reached.
+struct Variant {
+  OwningOpRef<ModuleOp> module;
+  Stage stage;
+  std::string target; ///< Empty until it is chosen.
+};
+
+class Compilation {
+public:
+  explicit Compilation(const CompileOptions &options)
+      : options(options), context(registry()), printer(&context) {
+    // The order of diagnostics and memory stay the same in every run.
+    context.disableMultithreading();
+  }
+
+  bool run();
+
+private:
+  const CompileOptions &options;
+  MLIRContext context;
+  DiagnosticPrinter printer;
+  std::vector<Variant> variants;
+  std::string weightsRoot;
+
+  static DialectRegistry registry() {
+    DialectRegistry registry;
+    registerDialects(registry);
+    return registry;
+  }
+
+  bool import();
+  bool parse();
+  bool chooseTargets(std::vector<TargetCpu> &targets);
+  bool lower(Variant &variant, Stage to);
+  bool print(raw_ostream &out);
+  bool printToFile();
+  bool write();
+};
+
+/// Reads the model folder into one module per target.
+bool Compilation::import() {
+  ImportOptions import;
+  import.outputs = options.outputs;
+  import.task = options.task;
+  import.allowUnused = options.allowUnused;
+  ModelSpec spec;
+  std::vector<std::string> notes;
+  std::string error;
+  bool done = importHuggingFace(options.model, import, spec, notes, error);
+  if (!done) {
+    reportError(error);
+    return false;
+  }
+  for (const std::string &note : notes)
+    reportNote(note);
+  weightsRoot = options.model;
+  variants.push_back({buildEncoder(spec, context), Stage::Encoder, ""});
+  return true;
+}
+
+/// Reads a printed stage.
+bool Compilation::parse() {
+  if (!options.outputs.empty() || !options.task.empty()) {
+    reportError("--outputs and --task choose what is read from a model folder; "
+                "a printed stage has its outputs");
+    return false;
+  }
+  ParserConfig config(&context);
+  OwningOpRef<ModuleOp> top = parseSourceFile<ModuleOp>(options.model, config);
+  if (!top)
+    return false; // Diagnosed by the parser.
+  weightsRoot = llvm::sys::path::parent_path(options.model).str();
+  if (weightsRoot.empty())
+    weightsRoot = ".";
+  // Several variants are printed as modules one behind the other.
+  SmallVector<ModuleOp> modules;
+  if (stageOf(*top))
+    modules.push_back(*top);
+  else
+    llvm::append_range(modules, top->getOps<ModuleOp>());
+  for (ModuleOp module : modules) {
+    std::optional<Stage> stage = stageOf(module);
+    if (!stage)
+      break;
+    std::string target;
+    if (auto name = module->getAttrOfType<StringAttr>(kernel::kTargetAttrName))
+      target = name.getValue().str();
+    if (module == *top) {
+      variants.push_back({std::move(top), *stage, target});
+      return true;
+    }
+    module->remove();
+    variants.push_back({OwningOpRef<ModuleOp>(module), *stage, target});
+  }
+  if (variants.empty() || variants.size() != modules.size()) {
+    reportError(options.model + ": is not a printed stage of encast");
+    return false;
+  }
+  return true;
+}
+
+bool Compilation::chooseTargets(std::vector<TargetCpu> &targets) {
+  std::string error;
+  if (!parseTargets(options.targets.empty() ? "host" : options.targets, targets,
+                    error)) {
+    reportError("--target: " + error);
+    return false;
+  }
+  return true;
+}
+
+bool Compilation::lower(Variant &variant, Stage to) {
+  PassManager passes(&context);
+  passes.enableVerifier(true);
+  addPasses(passes, variant.stage, to, variant.target);
+  if (failed(passes.run(*variant.module)))
+    return false;
+  variant.stage = std::max(variant.stage, to);
+  return true;
+}
+
+bool Compilation::print(raw_ostream &out) {
+  for (Variant &variant : variants) {
+    if (options.stage == Stage::Asm) {
+      if (failed(printAssembly(*variant.module, out)))
+        return false;
+      continue;
+    }
+    variant.module->print(out, OpPrintingFlags().useLocalScope());
+    out << "\n";
+  }
+  return true;
+}
+
+bool Compilation::printToFile() {
+  llvm::Expected<llvm::sys::fs::TempFile> file =
+      llvm::sys::fs::TempFile::create(options.output + ".%%%%%%");
+  if (!file) {
+    reportError(options.output + ": " + llvm::toString(file.takeError()));
+    return false;
+  }
+  bool printed;
+  std::error_code failure;
+  {
+    llvm::raw_fd_ostream out(file->FD, /*shouldClose=*/false);
+    printed = print(out);
+    out.flush();
+    failure = out.error();
+    out.clear_error();
+  }
+  if (printed && !failure) {
+    if (llvm::Error error = file->keep(options.output)) {
+      reportError(options.output + ": " + llvm::toString(std::move(error)));
+      return false;
+    }
+    return true;
+  }
+  if (failure)
+    reportError(options.output + ": " + failure.message());
+  llvm::consumeError(file->discard());
+  return false;
+}
+
+bool Compilation::write() {
+  SmallVector<ModuleOp> modules;
+  for (Variant &variant : variants)
+    modules.push_back(*variant.module);
+  ArtifactModel model;
+  if (failed(buildArtifactModel(modules, model)))
+    return false;
+  CheckpointSource source(weightsRoot);
+  for (ModuleOp module : modules)
+    for (auto file : module.getOps<encoder::SourceOp>())
+      source.expect(file.getPath().str(), file.getSha256().str());
+  std::string error;
+  if (!writeArtifact(model, source, options.output, options.weightsFile,
+                     error)) {
+    reportError(error);
+    return false;
+  }
+  return true;
+}
+
+bool Compilation::run() {
+  if (llvm::sys::fs::is_directory(options.model)) {
+    if (!import())
+      return false;
+  } else if (!llvm::sys::fs::exists(options.model)) {
+    reportError(options.model + ": no such file or folder");
+    return false;
+  } else if (llvm::sys::path::extension(options.model) == ".mlir") {
+    if (!parse())
+      return false;
+  } else {
+    reportError(options.model + ": is neither a model folder nor a printed "
+                                "stage (.mlir)");
+    return false;
+  }
+  if (!options.weightsRoot.empty())
+    weightsRoot = options.weightsRoot;
+  for (Variant &variant : variants) {
+    if (variant.stage > options.stage) {
+      reportError(options.model + ": is at stage " + stageName(variant.stage) +
+                  ", behind " + stageName(options.stage));
+      return false;
+    }
+  }
+
+  // Targets are chosen once, where the module leaves the encoder stage.
+  bool chosen = !variants.front().target.empty();
+  if (chosen && !options.targets.empty()) {
+    reportError("--target: " + options.model + " is compiled for " +
+                variants.front().target + " already");
+    return false;
+  }
+  if (!chosen) {
+    std::vector<TargetCpu> targets;
+    if (!chooseTargets(targets) || !lower(variants.front(), Stage::Encoder))
+      return false;
+    if (options.stage > Stage::Encoder) {
+      Variant encoder = std::move(variants.front());
+      variants.clear();
+      for (const TargetCpu &target : targets)
+        variants.push_back(
+            {encoder.module->clone(), Stage::Encoder, target.name});
+    }
+  }
+  for (Variant &variant : variants)
+    if (!lower(variant, std::min(options.stage, Stage::Llvm)))
+      return false;
+  if (options.stage == Stage::So)
+    return write();
+  return options.output.empty() ? print(llvm::outs()) : printToFile();
+}
+
+} // namespace
+
+bool encast::compile(const CompileOptions &options) {
+  return Compilation(options).run();
+}

@@ -1,0 +1,27 @@
+//===- Diagnostics.h - what users read when something is wrong --*- C++ -*-===//
+
+#ifndef ENCAST_COMPILER_DRIVER_DIAGNOSTICS_H
+#define ENCAST_COMPILER_DRIVER_DIAGNOSTICS_H
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/Twine.h"
+
+namespace encast {
+
+/// Prints `encast: error: message` to stderr.
+void reportError(const llvm::Twine &message);
+/// Prints `encast: note: message` to stderr.
+void reportNote(const llvm::Twine &message);
+
+/// While it lives, prints the diagnostics of MLIR with the layer or tensor that
+/// they are about, or the place in the file that was parsed:
+///   encast: error: encoder.layer.3.output.LayerNorm: 'encoder.layer_norm' op
+///   ...
+class DiagnosticPrinter : public mlir::ScopedDiagnosticHandler {
+public:
+  explicit DiagnosticPrinter(mlir::MLIRContext *context);
+};
+
+} // namespace encast
+
+#endif // ENCAST_COMPILER_DRIVER_DIAGNOSTICS_H
