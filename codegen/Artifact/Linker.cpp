@@ -9,8 +9,10 @@
 #include "llvm/Support/raw_ostream.h"
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <mutex>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
@@ -55,14 +57,57 @@ private:
   int descriptor = -1;
 };
 
+/// Collects what lld writes. lld maps an output file, and a write to a mapping
+/// kills the process when the disk is full; into a pipe it writes from memory.
+class OutputPipe {
+public:
+  explicit OutputPipe(std::vector<uint8_t> &output) : output(output) {}
+  OutputPipe(const OutputPipe &) = delete;
+  OutputPipe &operator=(const OutputPipe &) = delete;
+  ~OutputPipe() { finish(); }
+
+  bool create(std::string &error) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+      error = std::string("cannot open a pipe: ") + std::strerror(errno);
+      return false;
+    }
+    writeEnd = ends[1];
+    path = "/proc/self/fd/" + std::to_string(writeEnd);
+    reader = std::thread([this, readEnd = ends[0]] {
+      std::vector<uint8_t> chunk(1 << 16);
+      for (ssize_t count; (count = read(readEnd, chunk.data(), chunk.size()));)
+        if (count > 0)
+          output.insert(output.end(), chunk.begin(), chunk.begin() + count);
+      close(readEnd);
+    });
+    return true;
+  }
+
+  /// After this the output is complete.
+  void finish() {
+    if (!reader.joinable())
+      return;
+    close(writeEnd);
+    reader.join();
+  }
+
+  std::string path;
+
+private:
+  std::vector<uint8_t> &output;
+  std::thread reader;
+  int writeEnd = -1;
+};
+
 /// The first message of lld, with what a path stands for instead of the path.
 std::string
-firstError(StringRef output,
+firstError(StringRef messages,
            const std::vector<std::pair<std::string, std::string>> &names) {
-  size_t start = output.find("error: ");
+  size_t start = messages.find("error: ");
   if (start == StringRef::npos)
     return "the linker failed without a message";
-  std::string line = output.substr(start + strlen("error: "))
+  std::string line = messages.substr(start + strlen("error: "))
                          .take_until([](char c) { return c == '\n'; })
                          .str();
   for (const auto &[path, name] : names) {
@@ -78,7 +123,7 @@ firstError(StringRef output,
 } // namespace
 
 bool linkSharedLibrary(const std::vector<LinkInput> &inputs,
-                       const std::string &path, std::string &error) {
+                       std::vector<uint8_t> &library, std::string &error) {
   std::vector<MemoryFile> files(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!files[i].create(inputs[i].name, inputs[i].object->data(),
@@ -91,15 +136,19 @@ bool linkSharedLibrary(const std::vector<LinkInput> &inputs,
                      reinterpret_cast<const uint8_t *>(exported.data()),
                      exported.size(), error))
     return false;
+  library.clear();
+  OutputPipe output(library);
+  if (!output.create(error))
+    return false;
 
   std::vector<const char *> arguments = {
       "ld.lld", "-shared", "-m", "elf_x86_64", "--build-id=none",
       "--hash-style=gnu", "--threads=1", "-z", "noexecstack",
       // What is undefined is reported by checkSelfContained().
       "-z", "undefs", "--version-script", script.path.c_str(), "-o",
-      path.c_str()};
+      output.path.c_str()};
   std::vector<std::pair<std::string, std::string>> names = {
-      {path, "the library"}};
+      {output.path, "the library"}};
   for (size_t i = 0; i < inputs.size(); ++i) {
     arguments.push_back(files[i].path.c_str());
     names.emplace_back(files[i].path, inputs[i].name);
@@ -107,13 +156,14 @@ bool linkSharedLibrary(const std::vector<LinkInput> &inputs,
 
   static std::mutex oneAtATime; // lld has global state.
   std::lock_guard<std::mutex> lock(oneAtATime);
-  std::string output;
-  raw_string_ostream stream(output);
+  std::string messages;
+  raw_string_ostream stream(messages);
   lld::Result result =
       lld::lldMain(arguments, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  output.finish();
   if (result.retCode == 0)
     return true;
-  error = "cannot link: " + firstError(output, names);
+  error = "cannot link: " + firstError(messages, names);
   return false;
 }
 

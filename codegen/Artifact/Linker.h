@@ -18,13 +18,12 @@ struct LinkInput {
   const std::vector<uint8_t> *object;
 };
 
-/// Links x86-64 objects into the shared library `path`, which is replaced by
-/// rename. Exports ENCAST_QUERY_SYMBOL alone; symbols that no object defines
-/// are left undefined, see checkSelfContained(). Equal objects give equal
-/// bytes. Thread safe; one link runs at a time. False with the first error of
-/// lld.
+/// Links x86-64 objects into a shared library in memory. Exports
+/// ENCAST_QUERY_SYMBOL alone; symbols that no object defines are left
+/// undefined, see checkSelfContained(). Equal objects give equal bytes. Thread
+/// safe; one link runs at a time. False with the first error of lld.
 bool linkSharedLibrary(const std::vector<LinkInput> &inputs,
-                       const std::string &path, std::string &error);
+                       std::vector<uint8_t> &library, std::string &error);
 
 /// False with `error` naming the symbol or the entry if loading the library
 /// would need another one, relocate anything or run any code, or if it exports

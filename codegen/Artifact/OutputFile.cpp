@@ -30,10 +30,10 @@ OutputFile::~OutputFile() {
     close(file);
   if (!temporary.empty())
     unlinkat(folder, temporary.c_str(), 0);
-  if (published && previous.empty())
-    unlinkat(folder, target.c_str(), 0);
-  if (published && !previous.empty())
+  if (!previous.empty())
     renameat(folder, previous.c_str(), folder, target.c_str());
+  else if (tentative)
+    unlinkat(folder, target.c_str(), 0);
   if (folder >= 0)
     close(folder);
 }
@@ -58,8 +58,7 @@ bool OutputFile::create(const std::string &path, std::string &error) {
     return false;
   }
   for (int number = 0; file < 0; ++number) {
-    // Not made from the target: lld takes '%' for a random digit, and a long
-    // name would not fit.
+    // Not made from the target: a longer name might not fit.
     std::string name = ".encast-" + std::to_string(getpid()) + "-" +
                        std::to_string(number) + ".tmp";
     file = openat(folder, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
@@ -77,35 +76,6 @@ bool OutputFile::isBeside(const OutputFile &other) const {
   return fstat(folder, &mine) == 0 && fstat(other.folder, &others) == 0 &&
          mine.st_dev == others.st_dev && mine.st_ino == others.st_ino &&
          target != other.target;
-}
-
-std::string OutputFile::temporaryPath() const {
-  return "/proc/self/fd/" + std::to_string(folder) + "/" + temporary;
-}
-
-bool OutputFile::reopen(std::string &error) {
-  close(file);
-  file = openat(folder, temporary.c_str(), O_RDWR | O_CLOEXEC);
-  struct stat status;
-  if (file < 0 || fstat(file, &status) != 0)
-    return fail("open its temporary file", error);
-  end = status.st_size;
-  return true;
-}
-
-bool OutputFile::read(uint64_t offset, uint8_t *bytes, uint64_t size,
-                      std::string &error) {
-  while (size > 0) {
-    ssize_t count = pread(file, bytes, size, offset);
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count <= 0)
-      return fail("read back", error);
-    offset += count;
-    bytes += count;
-    size -= count;
-  }
-  return true;
 }
 
 bool OutputFile::write(uint64_t offset, const uint8_t *bytes, uint64_t size,
@@ -141,22 +111,27 @@ bool OutputFile::publish(std::string &error) {
   file = -1;
   if (failed)
     return fail("write", error);
+  if (renameat(folder, temporary.c_str(), folder, target.c_str()) != 0)
+    return fail("replace it", error);
+  temporary.clear();
+  return true;
+}
+
+bool OutputFile::publishTentatively(std::string &error) {
   std::string link = temporary + ".old";
   if (linkat(folder, target.c_str(), folder, link.c_str(), 0) == 0)
     previous = link;
   else if (errno != ENOENT)
     return fail("keep the previous file", error);
-  if (renameat(folder, temporary.c_str(), folder, target.c_str()) != 0)
-    return fail("replace it", error);
-  temporary.clear();
-  published = true;
-  return true;
+  tentative = publish(error);
+  return tentative;
 }
 
 void OutputFile::keep() {
   if (!previous.empty())
     unlinkat(folder, previous.c_str(), 0);
-  published = false;
+  previous.clear();
+  tentative = false;
 }
 
 } // namespace encast

@@ -12,8 +12,8 @@
 
 namespace encast {
 
-/// create(), write(), publish(), keep(); the destructor undoes what was not
-/// kept. Functions that return false set `error` to a line that names the
+/// create(), write(), publish(); the destructor removes what was not published.
+/// Functions that return false set `error` to a line that names the
 /// target.
 class OutputFile {
 public:
@@ -31,22 +31,17 @@ public:
   /// Of the target, without its folder.
   const std::string &name() const { return target; }
 
-  /// Another name of the temporary file, valid in this process while the object
-  /// lives. A writer that replaces the file is followed by reopen().
-  std::string temporaryPath() const;
-  bool reopen(std::string &error);
-  bool read(uint64_t offset, uint8_t *bytes, uint64_t size, std::string &error);
-
-  uint64_t size() const { return end; }
   /// Writes at an offset. Long runs of zeros behind the end become holes.
   bool write(uint64_t offset, const uint8_t *bytes, uint64_t size,
              std::string &error);
   /// Cuts or extends with zeros.
   bool resize(uint64_t size, std::string &error);
 
-  /// Renames the file to the target. The file that was there comes back unless
-  /// keep() follows.
+  /// Renames the file to the target.
   bool publish(std::string &error);
+  /// The same, but unless keep() follows, the destructor brings back what was
+  /// there. Needs hard links to keep a previous file by.
+  bool publishTentatively(std::string &error);
   void keep();
 
 private:
@@ -55,10 +50,10 @@ private:
   std::string path;      ///< As given, for errors.
   std::string target;    ///< In `folder`.
   std::string temporary; ///< In `folder`; empty: none.
-  std::string previous;  ///< Link to what publish() replaced; empty: none.
+  std::string previous;  ///< Link to what was replaced; empty: none.
   int folder = -1, file = -1;
   uint64_t end = 0;
-  bool published = false;
+  bool tentative = false; ///< Published, may be undone.
 };
 
 } // namespace encast

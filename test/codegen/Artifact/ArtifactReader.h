@@ -59,9 +59,10 @@ public:
   const char *string(uint64_t offset) const;
   template <typename Row> std::vector<Row> table(encast_abi_table table) const {
     std::vector<Row> rows(table.count);
-    std::memcpy(rows.data(),
-                reinterpret_cast<const char *>(descriptor) + table.offset,
-                rows.size() * sizeof(Row));
+    if (!rows.empty())
+      std::memcpy(rows.data(),
+                  reinterpret_cast<const char *>(descriptor) + table.offset,
+                  rows.size() * sizeof(Row));
     return rows;
   }
   /// The bytes of a defined symbol.
