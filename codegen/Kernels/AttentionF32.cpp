@@ -17,25 +17,35 @@ static constexpr int kMaxVectors = 3;
 static constexpr int kQuadBytes = 16; // a 128-bit lane: four floats
 // Keys in a round of the loop over the keys of a value tile.
 static constexpr int kUnrollKeys = 4;
+// Queries that share a sweep over the keys: their blocks take turns at each
+// block of keys, which then comes from the L2 and not from memory.
+static constexpr int kGroupQueries = 192;
 
 static constexpr double kLog2E = 1.4426950408889634;
 
 /// 8-byte places on the stack. RowOffset has one for each lane of a block.
-enum Local { QueriesLeft, Queries, Out, Group, RowOffset };
+enum Local {
+  QueriesLeft,
+  Queries,   // first row of q of the block
+  Out,       // its first row of out
+  Scores,    // S^T
+  GroupSize, // blocks that share a sweep over the keys
+  BlocksLeft,
+  RowOffset
+};
 
 AttentionF32::AttentionF32(const KernelRow &row, const AttentionShape &shape)
     : VectorAssembler(row.vectorBytes), shape(shape),
       oOffset(int(shape.headSize) * kMaxVectors * vectorBytes),
-      sOffset(2 * oOffset),
-      maxOffset(sOffset + int(kAttentionKeyBlock) * kMaxVectors * vectorBytes),
+      maxOffset(2 * oOffset),
       newMaxOffset(maxOffset + kMaxVectors * vectorBytes),
-      sumOffset(newMaxOffset + kMaxVectors * vectorBytes) {}
+      sumOffset(newMaxOffset + kMaxVectors * vectorBytes),
+      stateBytes(sumOffset + kMaxVectors * vectorBytes),
+      maxGroupSize(kGroupQueries / (kMaxVectors * lanes())) {}
 
-int64_t AttentionF32::workspaceBytes(const KernelRow &row,
-                                     const AttentionShape &shape) {
-  const int64_t rows = 2 * shape.headSize + kAttentionKeyBlock + 3;
-  const int64_t bytes = rows * kMaxVectors * row.vectorBytes;
-  return (bytes + 63) / 64 * 64;
+int64_t AttentionF32::workspaceBytes() const {
+  const int64_t scoreBytes = kAttentionKeyBlock * kMaxVectors * vectorBytes;
+  return (maxGroupSize * stateBytes + scoreBytes + 63) / 64 * 64;
 }
 
 AttentionF32::Block AttentionF32::blockOf(int vectors) const {
@@ -46,8 +56,10 @@ AttentionF32::Block AttentionF32::blockOf(int vectors) const {
 
 bool AttentionF32::generate(std::vector<uint8_t> &code, std::string &error) {
   enter(RowOffset + kMaxVectors * lanes());
-  mov(workspace, ptr[args + offsetof(AttentionArgs, workspace)]);
   mov(kvPlaneBytes, ptr[args + offsetof(AttentionArgs, kvPlaneBytes)]);
+  mov(state, ptr[args + offsetof(AttentionArgs, workspace)]);
+  add(state, maxGroupSize * stateBytes);
+  mov(local(Scores), state);
   mov(temp, ptr[args + offsetof(AttentionArgs, q)]);
   mov(local(Queries), temp);
   mov(temp, ptr[args + offsetof(AttentionArgs, out)]);
@@ -55,19 +67,16 @@ bool AttentionF32::generate(std::vector<uint8_t> &code, std::string &error) {
   mov(temp, ptr[args + offsetof(AttentionArgs, queries)]);
   mov(local(QueriesLeft), temp);
 
-  Label nextBlock, done;
-  L(nextBlock);
+  Label nextGroup, done;
+  L(nextGroup);
   for (int vectors = kMaxVectors; vectors > 0; --vectors) {
     Label narrower;
     cmp(local(QueriesLeft), (vectors - 1) * lanes());
     jle(narrower);
-    emitBlock(blockOf(vectors));
-    const int queries = vectors * lanes();
-    sub(local(QueriesLeft), queries);
+    emitGroup(blockOf(vectors));
+    cmp(local(QueriesLeft), 0);
     jle(done);
-    add(local(Queries), queries * kPlaneRowBytes);
-    add(local(Out), int(queries * shape.ldo * kFloatBytes));
-    jmp(nextBlock);
+    jmp(nextGroup);
     L(narrower);
   }
   L(done);
@@ -75,32 +84,66 @@ bool AttentionF32::generate(std::vector<uint8_t> &code, std::string &error) {
   return finish(code, error);
 }
 
-void AttentionF32::emitBlock(Block block) {
-  emitQueriesIn(block);
-  for (int v = 0; v < block.vectors; ++v) {
-    broadcastConstant(vec(0), -std::numeric_limits<float>::infinity());
-    vmovups(ptr[workspace + maxOffset + v * vectorBytes], vec(0));
-    clear(vec(1));
-    vmovups(ptr[workspace + sumOffset + v * vectorBytes], vec(1));
+void AttentionF32::forEachBlock(const std::function<void()> &body) {
+  Label nextBlock;
+  mov(temp, local(GroupSize));
+  mov(local(BlocksLeft), temp);
+  mov(state, ptr[args + offsetof(AttentionArgs, workspace)]);
+  L(nextBlock);
+  body();
+  add(state, stateBytes);
+  dec(local(BlocksLeft));
+  jnz(nextBlock);
+}
+
+/// A group of full blocks, or one that is narrower or has queries missing.
+void AttentionF32::emitGroup(Block block) {
+  const int queries = block.vectors * lanes();
+  Label sized;
+  mov(local(GroupSize), 1);
+  if (block.vectors == kMaxVectors) {
+    for (int size = maxGroupSize; size > 1; --size) {
+      Label smaller;
+      cmp(local(QueriesLeft), size * queries);
+      jl(smaller);
+      mov(local(GroupSize), size);
+      jmp(sized);
+      L(smaller);
+    }
+    L(sized);
   }
+
+  forEachBlock([&] {
+    emitQueriesIn(block);
+    add(local(Queries), queries * kPlaneRowBytes);
+    sub(local(QueriesLeft), queries);
+  });
+
   mov(keysLeft, ptr[args + offsetof(AttentionArgs, keys)]);
   mov(kBlock, ptr[args + offsetof(AttentionArgs, k)]);
   mov(vBlock, ptr[args + offsetof(AttentionArgs, v)]);
-
   Label nextKeys;
   L(nextKeys);
   mov(blockKeys, int(kAttentionKeyBlock));
   cmp(keysLeft, blockKeys);
   cmovl(blockKeys, keysLeft);
-  emitScores(block);
-  emitRescale(block);
-  emitSoftmax(block);
-  emitValues(block);
+  forEachBlock([&] {
+    emitScores(block);
+    emitRescale(block);
+    emitSoftmax(block);
+    emitValues(block);
+  });
   add(kBlock, int(kAttentionKeyBlock) * kPlaneRowBytes);
   add(vBlock, int(kAttentionKeyBlock) * kPlaneRowBytes);
   sub(keysLeft, blockKeys);
   jnz(nextKeys);
-  emitOut(block);
+
+  // QueriesLeft counts from behind the group, and is negative by the queries
+  // that are missing in its last block.
+  forEachBlock([&] {
+    emitOut(block);
+    add(local(Out), int(queries * shape.ldo * kFloatBytes));
+  });
 }
 
 void AttentionF32::forEachPlane(const std::function<void(int dims)> &body,
@@ -131,8 +174,8 @@ void AttentionF32::transpose4(const Vec (&r)[4], const Vec (&t)[4]) {
   vshufps(r[3], t[1], t[3], 0xee);
 }
 
-/// q^T[dim][lane] = q[lane][dim] * scale * log2(e), and o^T = 0. Lanes without
-/// a query repeat the last one.
+/// Prepares the state of a block: q^T[dim][lane] = q[lane][dim] * scale *
+/// log2(e), o^T = 0. Lanes without a query repeat the last one.
 void AttentionF32::emitQueriesIn(Block block) {
   const int quads = lanes() / 4; // 128-bit lanes of a vector
   const Vec scale = vec(4 * quads + 4);
@@ -159,7 +202,7 @@ void AttentionF32::emitQueriesIn(Block block) {
   mov(step, ptr[args + offsetof(AttentionArgs, qPlaneBytes)]);
   for (int v = 0; v < block.vectors; ++v) {
     mov(planePtr, local(Queries));
-    lea(vectorPtr, ptr[workspace + v * vectorBytes]);
+    lea(vectorPtr, ptr[state + v * vectorBytes]);
     forEachPlane(
         [&](int dims) {
           // As many columns as a vector has lanes at a time: quads * 4.
@@ -193,8 +236,14 @@ void AttentionF32::emitQueriesIn(Block block) {
         });
   }
 
+  for (int v = 0; v < block.vectors; ++v) {
+    broadcastConstant(vec(0), -std::numeric_limits<float>::infinity());
+    vmovups(ptr[state + maxOffset + v * vectorBytes], vec(0));
+    clear(vec(1));
+    vmovups(ptr[state + sumOffset + v * vectorBytes], vec(1));
+  }
   Label nextDim;
-  lea(vectorPtr, ptr[workspace + oOffset]);
+  lea(vectorPtr, ptr[state + oOffset]);
   mov(rowsLeft, int(shape.headSize));
   clear(vec(0));
   L(nextDim);
@@ -221,11 +270,11 @@ void AttentionF32::emitStep(Block block, int rows, const RegExp &rowSide,
 
 void AttentionF32::emitScores(Block block) {
   for (int v = 0; v < block.vectors; ++v) {
-    vmovups(vec(0), ptr[workspace + maxOffset + v * vectorBytes]);
-    vmovups(ptr[workspace + newMaxOffset + v * vectorBytes], vec(0));
+    vmovups(vec(0), ptr[state + maxOffset + v * vectorBytes]);
+    vmovups(ptr[state + newMaxOffset + v * vectorBytes], vec(0));
   }
   mov(rowPtr, kBlock);
-  lea(scorePtr, ptr[workspace + sOffset]);
+  mov(scorePtr, local(Scores));
 
   Label nextTile, fullTilesDone;
   mov(rowsLeft, blockKeys);
@@ -250,7 +299,7 @@ void AttentionF32::emitScoreTile(Block block, int keys) {
   for (int i = 0; i < keys * block.vectors; ++i)
     clear(vec(i));
   mov(planePtr, rowPtr);
-  mov(vectorPtr, workspace);
+  mov(vectorPtr, state);
   forEachPlane(
       [&](int dims) {
         for (int dim = 0; dim < dims; ++dim)
@@ -263,7 +312,7 @@ void AttentionF32::emitScoreTile(Block block, int keys) {
       });
   for (int v = 0; v < block.vectors; ++v) {
     const Vec max = spare(block, keys, v);
-    const Address newMax = ptr[workspace + newMaxOffset + v * vectorBytes];
+    const Address newMax = ptr[state + newMaxOffset + v * vectorBytes];
     vmovups(max, newMax);
     for (int key = 0; key < keys; ++key)
       vmaxps(max, max, acc(block, key, v));
@@ -282,8 +331,8 @@ void AttentionF32::emitRescale(Block block) {
   Label grown, done;
   for (int v = 0; v < block.vectors; ++v) {
     const Vec newMax = vec(3 * v), oldMax = vec(3 * v + 1);
-    vmovups(newMax, ptr[workspace + newMaxOffset + v * vectorBytes]);
-    vmovups(oldMax, ptr[workspace + maxOffset + v * vectorBytes]);
+    vmovups(newMax, ptr[state + newMaxOffset + v * vectorBytes]);
+    vmovups(oldMax, ptr[state + maxOffset + v * vectorBytes]);
     jumpIfAnyDiffers(newMax, oldMax, vec(9), temp, grown);
   }
   jmp(done);
@@ -291,8 +340,8 @@ void AttentionF32::emitRescale(Block block) {
   std::vector<MathLane> factors;
   for (int v = 0; v < block.vectors; ++v) {
     const Vec newMax = vec(3 * v), factor = vec(3 * v + 1);
-    const Address max = ptr[workspace + maxOffset + v * vectorBytes];
-    vmovups(newMax, ptr[workspace + newMaxOffset + v * vectorBytes]);
+    const Address max = ptr[state + maxOffset + v * vectorBytes];
+    vmovups(newMax, ptr[state + newMaxOffset + v * vectorBytes]);
     vmovups(factor, max);
     vmovups(max, newMax);
     vsubps(factor, factor, newMax);
@@ -300,12 +349,12 @@ void AttentionF32::emitRescale(Block block) {
   }
   emitExp2(*this, factors);
   for (int v = 0; v < block.vectors; ++v) {
-    const Address sum = ptr[workspace + sumOffset + v * vectorBytes];
+    const Address sum = ptr[state + sumOffset + v * vectorBytes];
     vmulps(vec(9), factors[v].value, sum);
     vmovups(sum, vec(9));
   }
   Label nextDim;
-  lea(vectorPtr, ptr[workspace + oOffset]);
+  lea(vectorPtr, ptr[state + oOffset]);
   mov(rowsLeft, int(shape.headSize));
   L(nextDim);
   for (int v = 0; v < block.vectors; ++v) {
@@ -323,11 +372,11 @@ void AttentionF32::emitSoftmax(Block block) {
   std::vector<MathLane> lanes;
   for (int v = 0; v < block.vectors; ++v) {
     lanes.emplace_back(vec(5 * v), vec(5 * v + 1), vec(5 * v + 2));
-    vmovups(vec(5 * v + 3), ptr[workspace + maxOffset + v * vectorBytes]);
-    vmovups(vec(5 * v + 4), ptr[workspace + sumOffset + v * vectorBytes]);
+    vmovups(vec(5 * v + 3), ptr[state + maxOffset + v * vectorBytes]);
+    vmovups(vec(5 * v + 4), ptr[state + sumOffset + v * vectorBytes]);
   }
   Label nextKey;
-  lea(scorePtr, ptr[workspace + sOffset]);
+  mov(scorePtr, local(Scores));
   mov(rowsLeft, blockKeys);
   L(nextKey);
   for (int v = 0; v < block.vectors; ++v) {
@@ -343,12 +392,12 @@ void AttentionF32::emitSoftmax(Block block) {
   dec(rowsLeft);
   jnz(nextKey);
   for (int v = 0; v < block.vectors; ++v)
-    vmovups(ptr[workspace + sumOffset + v * vectorBytes], vec(5 * v + 4));
+    vmovups(ptr[state + sumOffset + v * vectorBytes], vec(5 * v + 4));
 }
 
 void AttentionF32::emitValues(Block block) {
   mov(planePtr, vBlock);
-  lea(vectorPtr, ptr[workspace + oOffset]);
+  lea(vectorPtr, ptr[state + oOffset]);
   forEachPlane(
       [&](int dims) {
         for (int first = 0; first < dims; first += block.rows)
@@ -368,7 +417,7 @@ void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
       vmovups(acc(block, dim, v),
               ptr[o + dim * rowBytes(block) + v * vectorBytes]);
   lea(rowPtr, ptr[planePtr + firstDim * kFloatBytes]);
-  lea(scorePtr, ptr[workspace + sOffset]);
+  mov(scorePtr, local(Scores));
   mov(rowsLeft, blockKeys);
 
   Label nextRound, nextKey, done;
@@ -427,13 +476,19 @@ void AttentionF32::emitOut(Block block) {
   };
 
   mov(step, ldoBytes);
-  mov(rowsLeft, local(QueriesLeft));
+  mov(rowsLeft, block.vectors * lanes());
+  // Only the last block of the last group can have queries missing; then it is
+  // the only one of its group.
+  mov(temp, local(QueriesLeft));
+  add(temp, rowsLeft);
+  cmp(temp, rowsLeft);
+  cmovl(rowsLeft, temp);
   mov(temp, local(Out));
   for (int v = 0; v < block.vectors; ++v) {
     broadcastConstant(inverse, 1.0f);
-    vdivps(inverse, inverse, ptr[workspace + sumOffset + v * vectorBytes]);
+    vdivps(inverse, inverse, ptr[state + sumOffset + v * vectorBytes]);
     mov(planePtr, temp);
-    lea(vectorPtr, ptr[workspace + oOffset + v * vectorBytes]);
+    lea(vectorPtr, ptr[state + oOffset + v * vectorBytes]);
     if (shape.headSize >= 4) {
       Label nextDims;
       mov(planesLeft, shape.headSize / 4);

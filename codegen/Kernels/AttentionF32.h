@@ -33,9 +33,9 @@ namespace encast {
 ///   scores  S^T[key][lane] = sum over dim of k[key][dim] * q^T[dim][lane]
 ///   values  o^T[dim][lane] += sum over key of v[key][dim] * P^T[key][lane]
 ///
-///   for each block of queries
+///   for each group of blocks of queries
 ///     transpose q into the workspace, times scale * log2(e)
-///     for each block of kAttentionKeyBlock keys
+///     for each block of kAttentionKeyBlock keys, for each block of the group
 ///       scores of the block into S^T, and the maximum of each lane
 ///       where a maximum grew: rescale sums and o^T of all lanes by
 ///         2^(old - new), which is exactly 1 for the other lanes
@@ -43,15 +43,15 @@ namespace encast {
 ///       values
 ///     transpose o^T / sums out
 ///
-/// Workspace: q^T [headSize][lanes] | o^T [headSize][lanes] | S^T [keys][lanes]
-/// | maximum [lanes] | new maximum [lanes] | sum [lanes].
+/// Workspace: for each block of the group its state, q^T [headSize][lanes] |
+/// o^T [headSize][lanes] | maximum | new maximum | sum [lanes]; behind them
+/// S^T [kAttentionKeyBlock][lanes], which all blocks share.
 class AttentionF32 final : public VectorAssembler {
 public:
   AttentionF32(const KernelRow &row, const AttentionShape &shape);
   bool generate(std::vector<uint8_t> &code, std::string &error);
 
-  static int64_t workspaceBytes(const KernelRow &row,
-                                const AttentionShape &shape);
+  int64_t workspaceBytes() const;
 
 private:
   /// A block of queries: how many vectors wide, and the tile that goes with it.
@@ -70,7 +70,7 @@ private:
     return vec(rows * block.vectors + index);
   }
 
-  void emitBlock(Block block);
+  void emitGroup(Block block);
   void emitQueriesIn(Block block);
   void emitScores(Block block);
   void emitScoreTile(Block block, int keys);
@@ -87,16 +87,20 @@ private:
   /// Transposes 4x4 floats in each 128-bit lane of four registers.
   void transpose4(const Vec (&rows)[4], const Vec (&temps)[4]);
 
+  /// Emits a loop over the blocks of the group, with `state` at theirs.
+  void forEachBlock(const std::function<void()> &body);
   /// Emits body(dims) in a loop over the full planes of the head, then once
   /// for the dims left, if any.
   void forEachPlane(const std::function<void(int dims)> &body,
                     const std::function<void()> &advance);
 
   const AttentionShape shape;
-  const int oOffset, sOffset, maxOffset, newMaxOffset, sumOffset;
+  const int oOffset, maxOffset, newMaxOffset, sumOffset; // in a state
+  const int stateBytes;
+  const int maxGroupSize;
 
   const Xbyak::Reg64 args = rdi;
-  const Xbyak::Reg64 workspace = rsi;
+  const Xbyak::Reg64 state = rsi; // of the block at hand
   const Xbyak::Reg64 kvPlaneBytes = rbp;
   const Xbyak::Reg64 keysLeft = r12;             // from the block of keys on
   const Xbyak::Reg64 kBlock = r13, vBlock = r14; // its first row, in plane 0

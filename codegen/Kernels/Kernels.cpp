@@ -114,5 +114,5 @@ bool encast::generateAttention(const KernelRow &row,
 
 int64_t encast::attentionWorkspaceBytes(const KernelRow &row,
                                         const AttentionShape &shape) {
-  return AttentionF32::workspaceBytes(row, shape);
+  return AttentionF32(row, shape).workspaceBytes();
 }
