@@ -1,0 +1,403 @@
+//===- BenchKernels.cpp - kernels against the peak next to them -----------===//
+///
+/// \file
+/// Times every row of Kernels.def on the shapes of real models. See README.md
+/// for the method and bench-kernels --help for the options.
+//===----------------------------------------------------------------------===//
+
+#include "KernelTesting.h"
+#include "OneDnn.h"
+#include "Probe.h"
+#include "codegen/Target/TargetCpu.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <getopt.h>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+using namespace encast;
+
+namespace {
+
+// Weights are cold if the same bytes come back only after this many others.
+constexpr size_t kRotationBytes = size_t(448) << 20;
+// A sample repeats a problem until it lasts about this long.
+constexpr double kSampleSeconds = 0.7e-3;
+// A sample is quiet if both probes around it reach these shares of what they
+// reach in the best tenth of all samples.
+constexpr double kQuietFrontEnd = 0.92;
+constexpr double kQuietPeak = 0.90;
+
+struct Sample {
+  double gflops, frontEnd, lowPeak, peak;
+};
+
+/// A problem that is timed again and again.
+struct Case {
+  std::string kernel;  ///< Row of Kernels.def, or "onednn".
+  std::string problem; ///< As printed, e.g. "n=1152 k=384 m=64 cold".
+  std::string json;    ///< The same as members of an object.
+  int vectorBytes;     ///< Of the peak to compare with.
+  double flops;        ///< Of one call of run.
+  std::function<void()> run;
+  int repeats = 1;
+  std::vector<Sample> samples;
+};
+
+struct Result {
+  double gflops, best, ratio, peak;
+  size_t kept, total;
+};
+
+double quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[size_t(share * double(values.size() - 1))];
+}
+
+double median(std::vector<double> values) {
+  return quantile(std::move(values), 0.5);
+}
+
+class Bench {
+public:
+  Bench(std::string filter) : filter(std::move(filter)) {
+    weights.resize(kRotationBytes / sizeof(float));
+    Random random(1);
+    for (float &value : weights)
+      value = random.uniform();
+  }
+
+  void addLinearCases();
+  void addAttentionCases();
+  void measure(int rounds);
+  void print() const;
+  bool writeJson(const char *path) const;
+
+private:
+  void add(Case entry) {
+    if ((entry.kernel + " " + entry.problem).find(filter) != std::string::npos)
+      cases.push_back(std::move(entry));
+  }
+  void addLinear(int64_t n, int64_t k, int64_t m);
+  void addAttention(const KernelRow &row, int64_t headSize, int64_t length);
+  Result resultOf(const Case &entry) const;
+
+  /// The next `bytes` of the rotating weights, on a cache line.
+  const float *nextWeights(size_t &offset, size_t bytes) const {
+    const size_t floats = (bytes + 63) / 64 * 64 / sizeof(float);
+    if (offset + floats > weights.size())
+      offset = 0;
+    const float *start = weights.data() + offset;
+    offset += floats;
+    return start;
+  }
+
+  const FmaPeak &peakOf(int vectorBytes) const {
+    return vectorBytes == 64 ? *peak512 : peak256;
+  }
+
+  const std::string filter;
+  std::vector<float> weights;
+  std::vector<Case> cases;
+  const FmaPeak peak256{32};
+  const std::unique_ptr<FmaPeak> peak512{
+      selectKernelRow(KernelFamily::Linear, hostFeatures())->vectorBytes == 64
+          ? new FmaPeak(64)
+          : nullptr};
+  const FrontEndProbe frontEnd;
+};
+
+bool canRun(const KernelRow &row) {
+  return (row.cpuFeatures & ~hostFeatures()) == 0;
+}
+
+void Bench::addLinearCases() {
+  const int64_t shapes[][2] = {{1152, 384},  {384, 384},  {1536, 384},
+                               {384, 1536},  {2304, 768}, {768, 768},
+                               {3072, 768},  {768, 3072}, {1024, 1024},
+                               {4096, 1024}, {1024, 4096}};
+  for (auto [n, k] : shapes)
+    for (int64_t m : {1, 8, 32, 64, 128, 256})
+      addLinear(n, k, m);
+}
+
+void Bench::addLinear(int64_t n, int64_t k, int64_t m) {
+  auto a = std::make_shared<std::vector<float>>(m * k);
+  auto c = std::make_shared<std::vector<float>>(m * n);
+  Random random(2);
+  for (float &value : *a)
+    value = random.uniform();
+  const std::string size = "n=" + std::to_string(n) +
+                           " k=" + std::to_string(k) +
+                           " m=" + std::to_string(m);
+  const std::string json = "\"n\": " + std::to_string(n) +
+                           ", \"k\": " + std::to_string(k) +
+                           ", \"m\": " + std::to_string(m);
+
+  for (bool cold : {true, false}) {
+    const std::string problem = size + (cold ? " cold" : " warm");
+    const std::string members =
+        json + ", \"weights\": \"" + (cold ? "cold" : "warm") + "\"";
+    auto offset = std::make_shared<size_t>(0);
+    for (const KernelRow &row : kernelRows()) {
+      if (row.family != KernelFamily::Linear || !canRun(row))
+        continue;
+      LinearShape shape;
+      shape.k = shape.lda = k;
+      shape.ldc = n;
+      std::vector<uint8_t> code;
+      std::string error;
+      if (!generateLinear(row, shape, code, error)) {
+        std::fprintf(stderr, "bench-kernels: error: %s\n", error.c_str());
+        std::exit(1);
+      }
+      auto kernel = std::make_shared<ExecutableCode>(code);
+      add({row.name,
+           problem,
+           members,
+           row.vectorBytes,
+           2.0 * m * n * k,
+           [=] {
+             LinearArgs args = {};
+             args.a = a->data();
+             args.b = nextWeights(*offset, n * k * sizeof(float));
+             args.c = c->data();
+             args.rows = m;
+             args.panels = n / kPanelColumns;
+             args.cPanelBytes = kPanelColumns * sizeof(float);
+             (*kernel)(&args);
+             if (!cold)
+               *offset = 0;
+           },
+           1,
+           {}});
+    }
+    std::shared_ptr<OneDnnProduct> product = OneDnnProduct::create(m, n, k);
+    if (product)
+      add({"onednn",
+           problem,
+           members,
+           peak512 ? 64 : 32,
+           2.0 * m * n * k,
+           [=] {
+             product->run(a->data(),
+                          nextWeights(*offset, product->weightBytes()),
+                          c->data());
+             if (!cold)
+               *offset = 0;
+           },
+           1,
+           {}});
+  }
+}
+
+void Bench::addAttentionCases() {
+  for (const KernelRow &row : kernelRows())
+    if (row.family == KernelFamily::Attention && canRun(row))
+      for (int64_t headSize : {32, 64})
+        for (int64_t length : {1, 32, 128, 512, 2048, 8192})
+          addAttention(row, headSize, length);
+}
+
+void Bench::addAttention(const KernelRow &row, int64_t headSize,
+                         int64_t length) {
+  AttentionShape shape;
+  shape.headSize = shape.ldo = headSize;
+  shape.scale = 0.125f;
+  std::vector<uint8_t> code;
+  std::string error;
+  if (!generateAttention(row, shape, code, error)) {
+    std::fprintf(stderr, "bench-kernels: error: %s\n", error.c_str());
+    std::exit(1);
+  }
+  auto kernel = std::make_shared<ExecutableCode>(code);
+  // Long sequences: some tiles of queries are as good as all of them. A length
+  // of 1 stands for one query (a classification token) over 512 keys.
+  const int64_t queries = std::min<int64_t>(length, 480);
+  const int64_t keys = length == 1 ? 512 : length;
+  AttentionProblem::Size size{queries, keys, 0};
+  auto problem = std::make_shared<AttentionProblem>(size, shape, 3);
+  auto workspace =
+      std::make_shared<GuardedFloats>(attentionWorkspaceBytes(row, shape) / 4);
+  add({row.name,
+       "d=" + std::to_string(headSize) + " queries=" + std::to_string(queries) +
+           " keys=" + std::to_string(keys),
+       "\"head_size\": " + std::to_string(headSize) + ", \"queries\": " +
+           std::to_string(queries) + ", \"keys\": " + std::to_string(keys),
+       row.vectorBytes,
+       4.0 * queries * keys * headSize,
+       [=] {
+         AttentionArgs args = {};
+         args.q = problem->q.data();
+         args.k = problem->k.data();
+         args.v = problem->v.data();
+         args.out = problem->out.data();
+         args.queries = queries;
+         args.keys = keys;
+         args.qPlaneBytes = args.kvPlaneBytes =
+             problem->size.slotRows * kPanelColumns * sizeof(float);
+         args.workspace = workspace->data();
+         (*kernel)(&args);
+       },
+       1,
+       {}});
+}
+
+void Bench::measure(int rounds) {
+  for (Case &entry : cases) {
+    entry.run(); // touches what it needs
+    const double start = now();
+    entry.run();
+    entry.repeats =
+        std::max(1, int(kSampleSeconds / std::max(1e-7, now() - start)));
+  }
+  for (int round = 0; round < rounds; ++round)
+    for (Case &entry : cases) {
+      const FmaPeak &peak = peakOf(entry.vectorBytes);
+      Sample sample;
+      sample.frontEnd = frontEnd.measure();
+      const double before = peak.measure();
+      const double start = now();
+      for (int i = 0; i < entry.repeats; ++i)
+        entry.run();
+      sample.gflops = entry.flops * entry.repeats / (now() - start) * 1e-9;
+      const double after = peak.measure();
+      sample.frontEnd = std::min(sample.frontEnd, frontEnd.measure());
+      sample.peak = (before + after) / 2;
+      sample.lowPeak = std::min(before, after);
+      entry.samples.push_back(sample);
+    }
+}
+
+Result Bench::resultOf(const Case &entry) const {
+  std::vector<double> frontEnds, allPeaks;
+  for (const Case &other : cases)
+    for (const Sample &sample : other.samples) {
+      frontEnds.push_back(sample.frontEnd);
+      if (other.vectorBytes == entry.vectorBytes)
+        allPeaks.push_back(sample.peak);
+    }
+  const double bestFrontEnd = quantile(std::move(frontEnds), 0.9);
+  const double bestPeak = quantile(std::move(allPeaks), 0.9);
+  std::vector<Sample> kept;
+  for (const Sample &sample : entry.samples)
+        sample.lowPeak >= kQuietPeak * bestPeak)
+      kept.push_back(sample);
+  const size_t quiet = kept.size();
+  if (kept.empty())
+    kept = entry.samples;
+  std::vector<double> gflops, ratios, peaks;
+  for (const Sample &sample : kept) {
+    gflops.push_back(sample.gflops);
+    ratios.push_back(sample.gflops / sample.peak);
+    peaks.push_back(sample.peak);
+  }
+  return {median(gflops), *std::max_element(gflops.begin(), gflops.end()),
+          median(ratios), median(peaks),
+          quiet,          entry.samples.size()};
+}
+
+void Bench::print() const {
+  std::printf("%-26s %-28s %8s %8s %8s %6s %s\n", "kernel", "problem",
+              "GFLOP/s", "best", "peak", "ratio", "quiet samples");
+  for (const Case &entry : cases) {
+    const Result result = resultOf(entry);
+    std::printf("%-26s %-28s %8.1f %8.1f %8.1f %6.3f %zu of %zu\n",
+                entry.kernel.c_str(), entry.problem.c_str(), result.gflops,
+                result.best, result.peak, result.ratio, result.kept,
+                result.total);
+  }
+}
+
+bool Bench::writeJson(const char *path) const {
+  std::FILE *file = std::fopen(path, "w");
+  if (!file)
+    return false;
+  TargetCpu target;
+  std::string error;
+  resolveHostTarget(target, error);
+  std::fprintf(file, "{\n  \"target\": \"%s\",\n  \"kernels\": [\n",
+               target.name.c_str());
+  for (const Case &entry : cases) {
+    const Result result = resultOf(entry);
+    std::fprintf(file,
+                 "    {\"kernel\": \"%s\", %s, \"gflops\": %.2f, \"best\": "
+                 "%.2f, \"peak\": %.2f, \"ratio\": %.4f, \"quiet_samples\": "
+                 "%zu, \"samples\": %zu}%s\n",
+                 entry.kernel.c_str(), entry.json.c_str(), result.gflops,
+                 result.best, result.peak, result.ratio, result.kept,
+                 result.total, &entry == &cases.back() ? "" : ",");
+  }
+  std::fprintf(file, "  ]\n}\n");
+  return std::fclose(file) == 0;
+}
+
+const char kHelp[] =
+    "usage: bench-kernels [--filter TEXT] [--rounds N] [--json FILE]\n"
+    "\n"
+    "Times the kernels of Kernels.def that this CPU can run, on one core.\n"
+    "  --filter TEXT  only lines whose kernel and problem contain TEXT\n"
+    "  --rounds N     samples of each line (default 15)\n"
+    "  --json FILE    writes the table as JSON, too\n";
+
+} // namespace
+
+int main(int argc, char **argv) {
+  // oneDNN's threads must be limited before its library is initialised.
+  if (!std::getenv("OMP_NUM_THREADS")) {
+    setenv("OMP_NUM_THREADS", "1", 1);
+    execv("/proc/self/exe", argv);
+  }
+  const option options[] = {{"filter", required_argument, nullptr, 'f'},
+                            {"rounds", required_argument, nullptr, 'r'},
+                            {"json", required_argument, nullptr, 'j'},
+                            {"help", no_argument, nullptr, 'h'},
+                            {}};
+  std::string filter;
+  const char *json = nullptr;
+  int rounds = 15;
+  for (int option;
+       (option = getopt_long(argc, argv, "", options, nullptr)) != -1;) {
+    switch (option) {
+    case 'f':
+      filter = optarg;
+      break;
+    case 'r':
+      rounds = std::atoi(optarg);
+      break;
+    case 'j':
+      json = optarg;
+      break;
+    case 'h':
+      std::fputs(kHelp, stdout);
+      return 0;
+    default:
+      std::fputs(kHelp, stderr);
+      return 1;
+    }
+  }
+  if (rounds < 1 || optind < argc) {
+    std::fputs(kHelp, stderr);
+    return 1;
+  }
+  if (!selectKernelRow(KernelFamily::Linear, hostFeatures())) {
+    std::fprintf(stderr, "bench-kernels: error: this CPU lacks avx2\n");
+    return 1;
+  }
+  Bench bench(filter);
+  bench.addLinearCases();
+  bench.addAttentionCases();
+  bench.measure(rounds);
+  bench.print();
+  if (json && !bench.writeJson(json)) {
+    std::fprintf(stderr, "bench-kernels: error: %s: cannot write\n", json);
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,91 @@
+//===- Probe.cpp - how fast the machine is right now ----------------------===//
+
+#include "Probe.h"
+#include "codegen/Kernels/VectorAssembler.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+using namespace encast;
+using namespace Xbyak;
+
+double encast::now() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
+
+namespace {
+/// Both loops are void(const int64_t *rounds).
+class ProbeAssembler : public VectorAssembler {
+public:
+  using VectorAssembler::VectorAssembler;
+
+  std::vector<uint8_t> finished() {
+    std::vector<uint8_t> code;
+    std::string error;
+    if (!finish(code, error)) {
+      std::fprintf(stderr, "bench-kernels: error: %s\n", error.c_str());
+      std::exit(1);
+    }
+    return code;
+  }
+
+  /// As many accumulators as a kernel has: three quarters of the registers.
+  int accumulators() const { return registers() * 3 / 4; }
+
+  std::vector<uint8_t> fma() {
+    Label next;
+    mov(rax, ptr[rdi]);
+    for (int i = 0; i < registers(); ++i)
+      clear(vec(i));
+    align(64);
+    L(next);
+    for (int i = 0; i < accumulators(); ++i)
+      vfmadd231ps(vec(i), vec(accumulators()), vec(accumulators() + 1));
+    dec(rax);
+    jnz(next);
+    vzeroupper();
+    ret();
+    return finished();
+  }
+
+  static constexpr int kAdds = 16;
+
+  std::vector<uint8_t> additions() {
+    Label next;
+    const Reg64 sums[] = {rcx, rdx, rsi, r8};
+    mov(rax, ptr[rdi]);
+    align(64);
+    L(next);
+    for (int i = 0; i < kAdds; ++i)
+      add(sums[i % 4], r9);
+    dec(rax);
+    jnz(next);
+    ret();
+    return finished();
+  }
+};
+} // namespace
+
+FmaPeak::FmaPeak(int vectorBytes)
+    : vectorBytes(vectorBytes), code(ProbeAssembler(vectorBytes).fma()) {}
+
+double FmaPeak::measure() const {
+  const int64_t rounds = 6000;
+  const int accumulators = ProbeAssembler(vectorBytes).accumulators();
+  const double start = now();
+  code(&rounds);
+  const double lanes = double(vectorBytes) / sizeof(float);
+  return 2 * lanes * accumulators * double(rounds) / (now() - start) * 1e-9;
+}
+
+FrontEndProbe::FrontEndProbe() : code(ProbeAssembler(32).additions()) {}
+
+double FrontEndProbe::measure() const {
+  const int64_t rounds = 12000;
+  const double start = now();
+  code(&rounds);
+  return ProbeAssembler::kAdds * double(rounds) / (now() - start) * 1e-9;
+}
