@@ -287,6 +287,7 @@ Result Bench::resultOf(const Case &entry) const {
   const double bestPeak = quantile(std::move(allPeaks), 0.9);
   std::vector<Sample> kept;
   for (const Sample &sample : entry.samples)
+    if (sample.frontEnd >= kQuietFrontEnd * bestFrontEnd &&
         sample.lowPeak >= kQuietPeak * bestPeak)
       kept.push_back(sample);
   const size_t quiet = kept.size();
