@@ -213,7 +213,7 @@ static LogicalResult verifyOperands(Operation *op, FlatSymbolRefAttr callee,
     } else if (auto count = dyn_cast<CountAttr>(operand)) {
       if ((count.getValue() == Count::PanelColumns ||
            count.getValue() == Count::GroupColumns) &&
-          !isa<ForPanelsOp>(op->getParentOp()))
+          !isa_and_nonnull<ForPanelsOp>(op->getParentOp()))
         return op->emitOpError()
                << "passes " << stringifyCount(count.getValue())
                << " outside of 'plan.for_panels'";
@@ -235,7 +235,7 @@ template <typename Op> static LogicalResult verifyPanels(Op op) {
            << "expects panels of at least 0 and panel_tile of at least 1, but "
               "got "
            << int64_t(op.getPanels()) << " and " << int64_t(op.getPanelTile());
-  if (op.getPanels() && isa<ForPanelsOp>(op->getParentOp()))
+  if (op.getPanels() && isa_and_nonnull<ForPanelsOp>(op->getParentOp()))
     return op.emitOpError("has panels of its own inside of 'plan.for_panels'");
   return success();
 }

@@ -367,6 +367,8 @@ protected:
   std::string errorOfCall(const std::string &call, StringRef prefix = "v0.") {
     return errorOf(R"mlir(
       plan.slot @hidden arena rows tokens row_bytes 64 colour 0
+      plan.slot @up block row_bytes 32
+      plan.slot @ids ids
       "kernel.define"() {sym_name = "kernel"} : () -> ()
       func.func private @program(%x: memref<16xf32>, %n: index) { return }
       func.func private @outside(%x: memref<16xf32>)
@@ -401,6 +403,48 @@ TEST_F(PlanToLLVMErrorTest, OperandsThatDoNotFitTheProgram) {
   EXPECT_EQ(errorOfCall("plan.for_rows @program(1, @hidden)"),
             "'plan.for_rows' op passes operand 0 of type 'i64' to @program, "
             "which takes '!llvm.ptr'");
+}
+
+// The verifier of the plan dialect refuses what has no meaning.
+TEST_F(PlanToLLVMErrorTest, LocalRowsByATable) {
+  EXPECT_EQ(errorOfCall("plan.call @kernel(@up[by @ids] + row * 4)"),
+            "'plan.call' op takes rows of @up by a table, but they are local");
+  EXPECT_EQ(errorOfCall("plan.call @kernel(@up[by sequence] + row * 4)"),
+            "'plan.call' op takes rows of @up by a table, but they are local");
+  EXPECT_EQ(errorOfCall("plan.call @kernel(@hidden[by @hidden] + row * 4)"),
+            "'plan.call' op takes rows by @hidden, which is no index slot");
+}
+
+TEST_F(PlanToLLVMErrorTest, PlanesOfAnotherDomain) {
+  EXPECT_EQ(
+      errorOfCall("plan.call @kernel(@hidden + plane(0 + panel * 1, picked))"),
+      "'plan.call' op has planes of picked, expected tokens or selected");
+}
+
+TEST_F(PlanToLLVMErrorTest, ColumnsOutsideOfForPanels) {
+  EXPECT_EQ(errorOfCall("plan.call @kernel(panel_columns)"),
+            "'plan.call' op passes panel_columns outside of "
+            "'plan.for_panels'");
+}
+
+TEST_F(PlanToLLVMErrorTest, PanelsThatCannotBeSplit) {
+  EXPECT_EQ(errorOfCall("plan.call @kernel(@hidden) {panels = 4, "
+                        "panel_tile = 0}"),
+            "'plan.call' op expects panels of at least 0 and panel_tile of at "
+            "least 1, but got 4 and 0");
+  EXPECT_EQ(errorOfCall(R"mlir(
+              plan.for_panels columns 16 attributes {panels = 1} {
+                plan.call @kernel(@hidden) {panels = 4}
+              })mlir"),
+            "'plan.call' op has panels of its own inside of "
+            "'plan.for_panels'");
+}
+
+TEST_F(PlanToLLVMErrorTest, OperandThatIsNoNumber) {
+  EXPECT_EQ(errorOfCall("\"plan.call\"() {callee = @kernel, args = [7 : "
+                        "i32]} : () -> ()"),
+            "'plan.call' op has an operand that is neither an address nor a "
+            "number: 7 : i32");
 }
 
 TEST_F(PlanToLLVMErrorTest, NamesThatAreTaken) {
