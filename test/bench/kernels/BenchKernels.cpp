@@ -29,13 +29,15 @@ namespace {
 constexpr size_t kRotationBytes = size_t(448) << 20;
 // A sample repeats a problem until it lasts about this long.
 constexpr double kSampleSeconds = 0.7e-3;
-// A sample is quiet if both probes around it reach these shares of what they
-// reach in the best tenth of all samples.
-constexpr double kQuietFrontEnd = 0.92;
-constexpr double kQuietPeak = 0.90;
+// A sample is quiet if the front end reached this share of what it reaches in
+// the best tenth of all samples (a busy sibling thread halves it, the clock
+// changes it by a fifth), and the peaks before and after agree this well.
+constexpr double kQuietFrontEnd = 0.75;
+constexpr double kQuietPeaks = 0.90;
 
 struct Sample {
-  double gflops, frontEnd, lowPeak, peak;
+  double gflops, frontEnd, peakBefore, peakAfter;
+  double peak() const { return (peakBefore + peakAfter) / 2; }
 };
 
 /// A problem that is timed again and again.
@@ -262,33 +264,31 @@ void Bench::measure(int rounds) {
       const FmaPeak &peak = peakOf(entry.vectorBytes);
       Sample sample;
       sample.frontEnd = frontEnd.measure();
-      const double before = peak.measure();
+      // The clock follows the load within microseconds, so the peak is taken
+      // right behind the kernel each time.
+      entry.run();
+      sample.peakBefore = peak.measure();
       const double start = now();
       for (int i = 0; i < entry.repeats; ++i)
         entry.run();
       sample.gflops = entry.flops * entry.repeats / (now() - start) * 1e-9;
-      const double after = peak.measure();
+      sample.peakAfter = peak.measure();
       sample.frontEnd = std::min(sample.frontEnd, frontEnd.measure());
-      sample.peak = (before + after) / 2;
-      sample.lowPeak = std::min(before, after);
       entry.samples.push_back(sample);
     }
 }
 
 Result Bench::resultOf(const Case &entry) const {
-  std::vector<double> frontEnds, allPeaks;
+  std::vector<double> frontEnds;
   for (const Case &other : cases)
-    for (const Sample &sample : other.samples) {
+    for (const Sample &sample : other.samples)
       frontEnds.push_back(sample.frontEnd);
-      if (other.vectorBytes == entry.vectorBytes)
-        allPeaks.push_back(sample.peak);
-    }
   const double bestFrontEnd = quantile(std::move(frontEnds), 0.9);
-  const double bestPeak = quantile(std::move(allPeaks), 0.9);
   std::vector<Sample> kept;
   for (const Sample &sample : entry.samples)
     if (sample.frontEnd >= kQuietFrontEnd * bestFrontEnd &&
-        sample.lowPeak >= kQuietPeak * bestPeak)
+        std::min(sample.peakBefore, sample.peakAfter) >=
+            kQuietPeaks * std::max(sample.peakBefore, sample.peakAfter))
       kept.push_back(sample);
   const size_t quiet = kept.size();
   if (kept.empty())
@@ -296,8 +296,8 @@ Result Bench::resultOf(const Case &entry) const {
   std::vector<double> gflops, ratios, peaks;
   for (const Sample &sample : kept) {
     gflops.push_back(sample.gflops);
-    ratios.push_back(sample.gflops / sample.peak);
-    peaks.push_back(sample.peak);
+    ratios.push_back(sample.gflops / sample.peak());
+    peaks.push_back(sample.peak());
   }
   return {median(gflops), *std::max_element(gflops.begin(), gflops.end()),
           median(ratios), median(peaks),
