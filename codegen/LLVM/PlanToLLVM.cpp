@@ -69,6 +69,7 @@ namespace {
 
 /// What a symbol of an address is.
 struct Place {
+  StringRef name;
   SlotOp slot;        ///< Null for a weight.
   int64_t number = 0; ///< In the context's table; not for local slots.
 };
@@ -77,11 +78,13 @@ using Places = llvm::StringMap<Place>;
 Places collectPlaces(ModuleOp module) {
   Places places;
   for (SlotOp slot : module.getOps<SlotOp>())
-    places[slot.getSymName()] = {slot, 0};
+    places[slot.getSymName()] = {slot.getSymName(), slot, 0};
   for (auto [number, slot] : llvm::enumerate(collectSlots(module)))
     places[slot.getSymName()].number = number;
-  for (auto [number, weight] : llvm::enumerate(collectWeights(module)))
-    places[SymbolTable::getSymbolName(weight)] = {SlotOp(), int64_t(number)};
+  for (auto [number, weight] : llvm::enumerate(collectWeights(module))) {
+    StringRef name = SymbolTable::getSymbolName(weight);
+    places[name] = {name, SlotOp(), int64_t(number)};
+  }
   return places;
 }
 
@@ -93,6 +96,17 @@ struct Scope {
   bool panelOnly = false; ///< In plan.for_each_panel: the row is 0.
   int64_t columns = 0;    ///< Of the enclosing plan.for_panels.
 };
+
+/// A field of a struct of the ABI; its name is that of the loaded value in
+/// printed IR.
+struct Field {
+  StringRef name;
+  int64_t offset;
+};
+#define ITEM(field)                                                            \
+  Field { #field, offsetof(encast_abi_item, field) }
+#define CONTEXT(field)                                                         \
+  Field { #field, offsetof(encast_abi_context, field) }
 
 /// Builds one function of type encast_abi_function.
 class StepFunction {
@@ -124,12 +138,16 @@ public:
   /// Fills the function; fails with a diagnostic at the op.
   LogicalResult build(Operation *op) {
     Scope scope;
-    scope.row = itemField(offsetof(encast_abi_item, row));
-    scope.panel = scope.firstPanel =
-        itemField(offsetof(encast_abi_item, panel));
-    scope.panels = itemField(offsetof(encast_abi_item, panels));
+    scope.row = itemField(ITEM(row));
+    scope.panel = scope.firstPanel = itemField(ITEM(panel));
+    scope.panels = itemField(ITEM(panels));
     LogicalResult result = emit(op, scope);
     LLVM::ReturnOp::create(b, ValueRange());
+    // Both blocks are one, now that the entry is complete.
+    Block *entry = entryEnd->getBlock(), *body = entry->getNextNode();
+    entryEnd->erase();
+    entry->getOperations().splice(entry->end(), body->getOperations());
+    body->erase();
     return result;
   }
 
@@ -173,8 +191,8 @@ private:
   }
 
   LogicalResult emitRows(ForRowsOp rows, const Scope &scope) {
-    Value first = itemField(offsetof(encast_abi_item, row));
-    Value count = itemField(offsetof(encast_abi_item, rows));
+    Value first = itemField(ITEM(row));
+    Value count = itemField(ITEM(rows));
     return forEach(first, add(first, count), 1, [&](Value row) {
       Scope inner = scope;
       inner.row = row;
@@ -247,11 +265,11 @@ private:
   Value emitCount(Count count, const Scope &scope) {
     switch (count) {
     case Count::Rows:
-      return itemField(offsetof(encast_abi_item, rows));
+      return itemField(ITEM(rows));
     case Count::Panels:
       return scope.panels;
     case Count::Keys:
-      return itemField(offsetof(encast_abi_item, keys));
+      return itemField(ITEM(keys));
     case Count::SequenceTokens:
       return subtract(offsetOf(add(scope.row, integer(1))),
                       offsetOf(scope.row));
@@ -291,8 +309,8 @@ private:
     if (address.getPanelBytes())
       offset = add(offset, multiply(panel, address.getPanelBytes()));
     if (address.getKeyBytes())
-      offset = add(offset, multiply(itemField(offsetof(encast_abi_item, key)),
-                                    address.getKeyBytes()));
+      offset =
+          add(offset, multiply(itemField(ITEM(key)), address.getKeyBytes()));
     if (address.getPlanes()) {
       Value plane = add(integer(address.getPlaneFirst()),
                         multiply(panel, address.getPlanesPerPanel()));
@@ -316,59 +334,51 @@ private:
       return scope.row;
     // Local rows count from the first row of the block, or of the item.
     bool block = place.slot.getKind() == SlotKind::Block;
-    return subtract(scope.row,
-                    itemField(block ? offsetof(encast_abi_item, block)
-                                    : offsetof(encast_abi_item, row)));
+    return subtract(scope.row, itemField(block ? ITEM(block) : ITEM(row)));
   }
 
   /// Address of the first byte of a slot or weight.
   Value base(Place place) {
     if (!place.slot)
-      return entryOf(contextPointer(offsetof(encast_abi_context, weights)),
-                     place.number);
+      return entryOf(contextPointer(CONTEXT(weights)), place);
     SlotOp slot = place.slot;
     if (!isLocal(slot))
-      return entryOf(contextPointer(offsetof(encast_abi_context, slots)),
-                     place.number);
+      return entryOf(contextPointer(CONTEXT(slots)), place);
     Value memory =
-        contextPointer(slot.getKind() == SlotKind::Block
-                           ? offsetof(encast_abi_context, block)
-                           : offsetof(encast_abi_context, workspace));
+        contextPointer(slot.getKind() == SlotKind::Block ? CONTEXT(block)
+                                                         : CONTEXT(workspace));
     return at(memory, integer(slot.getOffset().value_or(0)));
   }
 
   Value domainRows(Domain domain) {
     return load(context,
-                domain == Domain::Tokens
-                    ? offsetof(encast_abi_context, tokens)
-                    : offsetof(encast_abi_context, selected),
+                domain == Domain::Tokens ? CONTEXT(tokens) : CONTEXT(selected),
                 b.getI64Type());
   }
 
   /// First token of a sequence.
   Value offsetOf(Value sequence) {
-    Value offsets = contextPointer(offsetof(encast_abi_context, offsets));
+    Value offsets = contextPointer(CONTEXT(offsets));
     return LLVM::LoadOp::create(b, b.getI64Type(),
                                 at(offsets, multiply(sequence, 8)),
                                 /*alignment=*/8);
   }
 
-  Value contextPointer(int64_t offset) {
-    return load(context, offset, pointer);
-  }
-  Value itemField(int64_t offset) { return load(item, offset, b.getI64Type()); }
-  Value entryOf(Value table, int64_t number) {
-    return load(table, 8 * number, pointer);
+  Value contextPointer(Field field) { return load(context, field, pointer); }
+  Value itemField(Field field) { return load(item, field, b.getI64Type()); }
+  Value entryOf(Value table, Place place) {
+    return load(table, {place.name, 8 * place.number}, pointer);
   }
 
   /// Loads a value that no call changes, once, in the entry.
-  Value load(Value from, int64_t offset, Type type) {
-    Value &value = loaded[{from, offset}];
+  Value load(Value from, Field field, Type type) {
+    Value &value = loaded[{from, field.offset}];
     if (!value) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPoint(entryEnd);
-      value = LLVM::LoadOp::create(b, type, at(from, integer(offset)),
+      value = LLVM::LoadOp::create(b, type, at(from, integer(field.offset)),
                                    /*alignment=*/8);
+      value.setLoc(NameLoc::get(b.getStringAttr(field.name), b.getLoc()));
     }
     return value;
   }
