@@ -135,14 +135,15 @@ bool CheckpointReader::listShards(const std::string &folder,
     if (!value.is(JsonValue::Kind::String) ||
         !isPlainRelativePath(value.string) ||
         value.string.find_first_of("/\\") != std::string::npos) {
-      error = index + ": weight_map: " + map->keys[i] +
-              ": expected a plain file name, but got " + value.describe();
-      return false;
+      fields.fail("weight_map", map->keys[i] +
+                                    ": expected a plain file name, but got " +
+                                    value.describe());
+      return fields.ok(error);
     }
     std::string file = joinPath(folder, value.string);
     const TensorView *view;
     if (!tensor(file, map->keys[i], view, error)) {
-      error = index + ": weight_map: " + error;
+      error.insert(0, index + ": weight_map: ");
       return false;
     }
     tensors.push_back({file, view});
@@ -156,9 +157,9 @@ bool CheckpointReader::listShards(const std::string &folder,
     for (const TensorView &view : opened->tensors.tensors()) {
       auto mapped = fileOf.find(view.name);
       if (mapped == fileOf.end() || mapped->second != shard) {
-        error = index + ": weight_map does not place tensor '" + view.name +
-                "' in " + shard + ", where it stands";
-        return false;
+        fields.fail("weight_map", "does not place '" + view.name + "' in " +
+                                      shard + ", where it stands");
+        return fields.ok(error);
       }
     }
   }

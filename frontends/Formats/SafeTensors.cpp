@@ -203,7 +203,7 @@ bool SafeTensors::parse(const uint8_t *bytes, size_t size, std::string &error) {
     Claim claim;
     claim.view.name = name;
     if (!readClaim(entry, dataBytes, claim, error)) {
-      error = "tensor '" + name + "': " + error;
+      error.insert(0, "tensor '" + name + "': ");
       return false;
     }
     claim.view.data = data + claim.begin;

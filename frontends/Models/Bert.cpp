@@ -117,32 +117,28 @@ struct Heads {
   bool token = false, question = false;
 };
 
-Heads chooseHeads(ImportContext &context) {
+Heads chooseHeads(const ImportContext &context) {
   Heads heads;
-  switch (context.task) {
-  case Task::FeatureExtraction:
-  case Task::SentenceSimilarity:
+  Task task = context.task;
+  heads.maskedLM = task == Task::FillMask || task == Task::Pretraining;
+  heads.nextSentence =
+      task == Task::NextSentencePrediction || task == Task::Pretraining;
+  heads.sequence =
+      task == Task::TextClassification || task == Task::MultipleChoice;
+  heads.token = task == Task::TokenClassification;
+  heads.question = task == Task::QuestionAnswering;
+  if (!context.hasSentenceChain || context.taskIsExplicit)
     return heads;
-  case Task::FillMask:
-    heads.maskedLM = true;
-    break;
-  case Task::Pretraining:
-    heads.maskedLM = heads.nextSentence = true;
-    break;
-  case Task::NextSentencePrediction:
-    heads.nextSentence = true;
-    break;
-  case Task::TextClassification:
-  case Task::MultipleChoice:
-    heads.sequence = true;
-    return heads;
-  case Task::TokenClassification:
-    heads.token = true;
-    return heads;
-  case Task::QuestionAnswering:
-    heads.question = true;
-    return heads;
-  }
+  // In a folder made for sentence embeddings the class name may be a left-over
+  // of training: its head is taken if it is there.
+  auto has = [&](const char *name) {
+    return context.tensors.has(std::string(name) + ".weight");
+  };
+  heads.maskedLM &= has("cls.predictions.transform.dense");
+  heads.nextSentence &= has(kNextSentence);
+  heads.sequence &= has("classifier");
+  heads.token &= has("classifier");
+  heads.question &= has("qa_outputs");
   return heads;
 }
 
@@ -332,17 +328,6 @@ bool importBert(ImportContext &context) {
   spec.activation = bert.activation;
 
   Heads heads = chooseHeads(context);
-  // A head that only the class name asks for, in a folder made for sentence
-  // embeddings, is taken if it is there.
-  bool hasMaskedLM = tensors.has(std::string(kTransform) + ".dense.weight");
-  bool hasNextSentence = tensors.has(std::string(kNextSentence) + ".weight");
-  if (context.hasSentenceChain && !context.taskIsExplicit) {
-    heads.maskedLM &= hasMaskedLM;
-    heads.nextSentence &= hasNextSentence;
-    heads.sequence &= tensors.has("classifier.weight");
-    heads.token &= tensors.has("classifier.weight");
-    heads.question &= tensors.has("qa_outputs.weight");
-  }
   if (!selectOutputs(context, offerOutputs(context, heads, prefix)))
     return false;
   bindBase(context, bert, prefix);

@@ -42,22 +42,26 @@ const FamilyRow *chooseFamily(JsonFields &config) {
 
   // Remote code may compute anything; the best known case is named.
   auto isJina = [](const std::string &text) {
-    return text.find("jina-bert") != std::string::npos ||
-           text.find("jinaai/xlm-roberta-flash") != std::string::npos;
+    return text.find("jinaai/jina-bert") != std::string::npos;
   };
+  const char *jina = " marks a Jina model, which is not supported";
   std::string origin = config.string("_name_or_path", "");
   if (isJina(origin))
-    config.fail("_name_or_path", "\"" + origin +
-                                     "\" marks a Jina model, which is not "
-                                     "supported");
-  if (const JsonValue *map = config.get("auto_map"))
-    for (const JsonValue &code : map->elements)
-      config.fail("auto_map",
-                  isJina(code.string)
-                      ? code.describe() +
-                            " marks a Jina model, which is not supported"
-                      : "the model runs code of its own (" + code.describe() +
-                            "), which is not supported");
+    config.fail("_name_or_path", "\"" + origin + "\"" + jina);
+  if (const JsonValue *map = config.get("auto_map")) {
+    if (!map->is(JsonValue::Kind::Object))
+      config.fail("auto_map", "expected an object, but got " + map->describe());
+    for (size_t i = 0; i < map->keys.size(); ++i) {
+      const JsonValue &code = map->elements[i];
+      if (map->keys[i] == "AutoTokenizer")
+        continue; // Ids are given, however they were made.
+      config.fail("auto_map", isJina(code.string)
+                                  ? code.describe() + jina
+                                  : "the model runs code of its own (" +
+                                        map->keys[i] +
+                                        "), which is not supported");
+    }
+  }
   if (config.has("quantization_config"))
     config.fail("quantization_config",
                 "quantized checkpoints are not supported");
@@ -74,7 +78,9 @@ bool importHuggingFace(const std::string &folder, const ImportOptions &options,
                        std::string &error) {
   spec = ModelSpec();
   if (!isDirectory(folder)) {
-    error = folder + ": is not a folder";
+    error =
+        folder + (fileExists(folder) ? ": expected a folder with config.json"
+                                     : ": does not exist");
     return false;
   }
   SentenceChain chain;

@@ -55,7 +55,7 @@ bool selectOutputs(ImportContext &context,
 std::string readActivation(JsonFields &config, const std::string &field,
                            const std::string &missing);
 
-// A line for each family.
+// The import functions.
 #define ENCAST_FAMILY(type, function) bool function(ImportContext &context);
 #include "frontends/Models/Families.def"
 

@@ -25,6 +25,18 @@ constexpr PoolingRow kPooling[] = {
     {"pooling_mode_lasttoken", "lasttoken", PoolingMode::LastToken},
 };
 
+struct KindRow {
+  const char *name; ///< Last part of a module's Python path.
+  SentenceModule::Kind kind;
+};
+
+constexpr KindRow kKinds[] = {
+    {"Pooling", SentenceModule::Kind::Pooling},
+    {"Dense", SentenceModule::Kind::Dense},
+    {"Normalize", SentenceModule::Kind::Normalize},
+    {"LayerNorm", SentenceModule::Kind::LayerNorm},
+};
+
 struct ActivationRow {
   const char *path, *activation;
 };
@@ -133,11 +145,51 @@ void readLayerNorm(JsonFields &fields, TensorBinder &tensors, int64_t features,
   module.norm = tensors.norm("norm", "norm", {features, "dimension"}, 1e-5);
 }
 
+/// Reads an element of modules.json and appends it to the chain.
+void readModule(JsonFields &fields, bool isFirst, SentenceChain &chain) {
+  std::string type = fields.string("type", "");
+  std::string path = fields.string("path", "");
+  if (!path.empty() && !isPlainRelativePath(path))
+    fields.fail("path", "expected a path inside the model's folder, but got "
+                        "\"" +
+                            path + "\"");
+  std::string name = type.substr(type.rfind('.') + 1);
+  const char *onTokens =
+      " works on every token (ColBERT-like), which is not supported";
+  if (isFirst) {
+    chain.transformer = path;
+    if (name != "Transformer")
+      fields.fail("type",
+                  "expected a Transformer first, but got \"" + type + "\"");
+    return;
+  }
+  if (type.compare(0, 7, "pylate.") == 0) {
+    fields.fail("type", "\"" + type + "\"" + onTokens);
+    return;
+  }
+  if (name == "Dropout")
+    return; // Does nothing at inference.
+  for (const KindRow &row : kKinds) {
+    if (name != row.name)
+      continue;
+    bool pooled = !chain.modules.empty();
+    bool pools = row.kind == SentenceModule::Kind::Pooling;
+    if (pooled && pools)
+      fields.fail("type", "expected one Pooling, but got a second");
+    else if (!pooled && !pools)
+      fields.fail("type", "\"" + type + "\" before a Pooling" + onTokens);
+    chain.modules.push_back({row.kind, path});
+    return;
+  }
+  fields.fail("type", "expected Pooling, Dense, Normalize, LayerNorm or "
+                      "Dropout, but got \"" +
+                          type + "\"");
+}
+
 } // namespace
 
 bool readSentenceChain(const std::string &folder, SentenceChain &chain,
                        std::string &error) {
-  using Kind = SentenceModule::Kind;
   chain = SentenceChain();
   std::string path = joinPath(folder, "modules.json");
   if (!fileExists(path))
@@ -151,59 +203,11 @@ bool readSentenceChain(const std::string &folder, SentenceChain &chain,
     return false;
   }
   for (size_t i = 0; i < document.elements.size(); ++i) {
-    std::string where = path + ": module " + std::to_string(i);
-    JsonFields fields(document.elements[i], where);
-    std::string type = fields.string("type", "");
-    std::string modulePath = fields.string("path", "");
-    if (!modulePath.empty() && !isPlainRelativePath(modulePath))
-      fields.fail("path", "expected a path inside the model's folder, but "
-                          "got \"" +
-                              modulePath + "\"");
+    JsonFields fields(document.elements[i],
+                      path + ": module " + std::to_string(i));
+    readModule(fields, i == 0, chain);
     if (!fields.ok(error))
       return false;
-    std::string name = type.substr(type.rfind('.') + 1);
-    if (i == 0) {
-      if (name != "Transformer") {
-        error = where + ": type: expected a Transformer first, but got \"" +
-                type + "\"";
-        return false;
-      }
-      chain.transformer = modulePath;
-      continue;
-    }
-    if (name == "Dropout")
-      continue; // Does nothing at inference.
-    bool pooled = !chain.modules.empty();
-    Kind kind;
-    if (type.compare(0, 7, "pylate.") == 0) {
-      error = where + ": type: \"" + type +
-              "\" works on every token (ColBERT-like), which is not supported";
-      return false;
-    }
-    if (name == "Pooling")
-      kind = Kind::Pooling;
-    else if (name == "Dense")
-      kind = Kind::Dense;
-    else if (name == "Normalize")
-      kind = Kind::Normalize;
-    else if (name == "LayerNorm")
-      kind = Kind::LayerNorm;
-    else {
-      error = where +
-              ": type: expected Pooling, Dense, Normalize, LayerNorm or "
-              "Dropout, but got \"" +
-              type + "\"";
-      return false;
-    }
-    if (pooled == (kind == Kind::Pooling)) {
-      error = where + ": type: " +
-              (pooled ? "expected one Pooling, but got a second"
-                      : "\"" + type +
-                            "\" before a Pooling works on every token "
-                            "(ColBERT-like), which is not supported");
-      return false;
-    }
-    chain.modules.push_back({kind, modulePath, type});
   }
   return true;
 }

@@ -21,7 +21,6 @@ struct SentenceChain {
   struct Module {
     SentenceModule::Kind kind;
     std::string path; ///< Relative to the model's folder.
-    std::string type; ///< As modules.json writes it.
   };
   std::string transformer;     ///< Relative folder of the model; often empty.
   std::vector<Module> modules; ///< Behind it: a Pooling first, or nothing.

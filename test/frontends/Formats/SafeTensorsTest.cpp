@@ -4,6 +4,7 @@
 #include "test/support/ModelFolder.h"
 
 #include <cstring>
+#include <filesystem>
 #include <gtest/gtest.h>
 
 using namespace encast;
@@ -216,6 +217,32 @@ TEST(SafeTensors, AnEmptyTensorMayStandAnywhereWithoutOverlap) {
   EXPECT_EQ(errorOf("{" + entry("e", "F32", "[0]", "[0,0]") + rest), "");
   EXPECT_EQ(errorOf("{" + entry("e", "F32", "[0]", "[8,8]") + rest), "");
   EXPECT_NE(errorOf("{" + entry("e", "F32", "[0]", "[4,4]") + rest), "");
+}
+
+TEST(SafeTensors, ReadsTensorsBehindTheFirst4GB) {
+  test::TemporaryFolder folder;
+  int64_t big = (int64_t(5) << 30) + 4;
+  folder.write(
+      "big",
+      safeTensorsBytes("{" +
+                           entry("big", "U8", "[" + std::to_string(big) + "]",
+                                 "[0," + std::to_string(big) + "]") +
+                           "," +
+                           entry("last", "F32", "[1]",
+                                 "[" + std::to_string(big) + "," +
+                                     std::to_string(big + 4) + "]") +
+                           "}",
+                       ""));
+  // The file is sparse: only its header takes space.
+  auto headerBytes = std::filesystem::file_size(folder.path("big"));
+  std::filesystem::resize_file(folder.path("big"), headerBytes + big + 4);
+  SafeTensors file;
+  std::string error;
+  ASSERT_TRUE(file.open(folder.path("big"), error)) << error;
+  const TensorView *last = file.find("last");
+  EXPECT_EQ(last->data - file.file().bytes(),
+            static_cast<int64_t>(headerBytes) + big);
+  EXPECT_EQ(last->data[3], 0);
 }
 
 TEST(SafeTensors, FileErrorsNameTheFile) {

@@ -240,6 +240,7 @@ TEST(Bert, RefusesConfigFieldsThatAreAbsurd) {
            {"architectures", "[\"BertLMHeadModel\"]"},
            {"architectures", "[3]"},
            {"auto_map", "{\"AutoModel\": \"x--modeling.Model\"}"},
+           {"auto_map", "[\"x\"]"},
            {"quantization_config", "{\"bits\": 4}"},
            {"pruned_heads", "{\"0\": [1]}"},
            {"model_type", "\"roberta\""},
@@ -258,7 +259,7 @@ TEST(Bert, AcceptsHarmlessNullsAndEmptyFields) {
   model.config["position_embedding_type"] = "null";
   model.config["pad_token_id"] = "null";
   model.config["pruned_heads"] = "{}";
-  model.config["auto_map"] = "null";
+  model.config["auto_map"] = "{\"AutoTokenizer\": [\"x\", null]}";
   Import result = import(model);
   ASSERT_TRUE(result.ok) << result.error;
   EXPECT_EQ(result.spec.padId, -1);
@@ -640,8 +641,12 @@ TEST(Bert, AMissingFolderOrConfigIsNamed) {
   std::vector<std::string> notes;
   std::string error;
   EXPECT_FALSE(importHuggingFace("/nowhere/x", {}, spec, notes, error));
-  EXPECT_EQ(error, "/nowhere/x: is not a folder");
+  EXPECT_EQ(error, "/nowhere/x: does not exist");
   TemporaryFolder folder;
+  folder.write("model.safetensors", "");
+  std::string file = folder.path("model.safetensors");
+  EXPECT_FALSE(importHuggingFace(file, {}, spec, notes, error));
+  EXPECT_EQ(error, file + ": expected a folder with config.json");
   EXPECT_FALSE(importHuggingFace(folder.path(), {}, spec, notes, error));
   EXPECT_NE(error.find(folder.path("config.json") + ": cannot open"),
             std::string::npos);
