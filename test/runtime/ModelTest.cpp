@@ -50,7 +50,7 @@ float specialValue(encast_model *model, int64_t id) {
   Session session = createSession(model, sessionOptions(1));
   EXPECT_EQ(encast_session_reserve(session.get(), 1, 1, 0, nullptr), ENCAST_OK);
   Batch batch;
-  batch.add({id});
+  batch.addSpecial(id);
   Results results = run(session.get(), batch, 2);
   EXPECT_EQ(results.status, ENCAST_OK) << results.error.message;
   return results.values[1][5];

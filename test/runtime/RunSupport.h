@@ -66,6 +66,13 @@ struct Batch {
     ids.insert(ids.end(), sequence.begin(), sequence.end());
     offsets.push_back(ids.size());
   }
+  /// A sequence of one token of type 1; see the ids in TestModel.h.
+  void addSpecial(int64_t id) {
+    givesTypes = true;
+    types.resize(ids.size());
+    types.push_back(1);
+    add({id});
+  }
   int64_t tokens() const { return ids.size(); }
   int64_t sequences() const { return offsets.size() - 1; }
   std::vector<encast_input> inputs() const {

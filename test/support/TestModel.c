@@ -64,7 +64,8 @@ void test_embed(Context context, Item item) {
     hidden[2] = (float)indices(context, TEST_SLOT_POSITIONS)[r];
     for (int i = 3; i < TEST_HIDDEN; ++i)
       hidden[i] = 0;
-    hidden[5] = specialValue(context, id);
+    if (hidden[1] == 1.0f)
+      hidden[5] = specialValue(context, id);
     for (int i = 0; i < TEST_ATTENTION; ++i)
       attention[i] = 0;
   }

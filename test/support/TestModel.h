@@ -7,7 +7,7 @@
  *   [0] id, [1] type, [2] position in its sequence
  *   [3] times that the two calls of the second step came by (2)
  *   [4] sum over the panels p of (id + p), through block-local memory
- *   [5] depends on the id, see below; else 0
+ *   [5] depends on the id if the type is 1, see below; else 0
  *   [6] 1 if another thread wrote to this one's workspace
  *   [7] times that the tail came by (1)
  *   [8 + 3 * head ...] of attention over tokens: visits (1), key, keys
@@ -27,7 +27,7 @@ enum {
   TEST_TYPES = 2
 };
 
-/* Ids with a meaning, in column 5. */
+/* Ids with a meaning, in column 5, if their token type is 1. */
 enum {
   TEST_ID_NAN = 13,
   TEST_ID_INFINITY = 14,

@@ -1,0 +1,170 @@
+//===- ToolSupport.cpp - what the tools have in common --------------------===//
+
+#include "runtime/tools/ToolSupport.h"
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <getopt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace encast::tools {
+
+/// Names of files that are not finished; removed when the program fails.
+static std::vector<std::string> &unfinishedFiles() {
+  static std::vector<std::string> files;
+  return files;
+}
+
+void fail(const std::string &message) {
+  for (const std::string &file : unfinishedFiles())
+    unlink(file.c_str());
+  fprintf(stderr, "encast: error: %s\n", message.c_str());
+  exit(1);
+}
+
+void check(encast_status status, const encast_error &error,
+           const std::string &where) {
+  if (status != ENCAST_OK)
+    fail(where + ": " + error.message);
+}
+
+void printLog(void *, encast_log_level level, const char *message) {
+  static const char *const names[] = {"error", "warning", "note"};
+  if (level <= ENCAST_LOG_WARNING)
+    fprintf(stderr, "encast: %s: %s\n", names[level], message);
+}
+
+int64_t parseNumber(const char *option, const char *text, int64_t least,
+                    int64_t most) {
+  errno = 0;
+  char *end;
+  long long value = strtoll(text, &end, 10);
+  bool isNumber = *text >= '0' && *text <= '9' && !*end && !errno;
+  if (!isNumber || value < least || value > most)
+    fail(std::string(option) + ": expected a number from " +
+         std::to_string(least) + " to " + std::to_string(most) + ", but got '" +
+         text + "'");
+  return value;
+}
+
+std::string onlyArgument(int argc, char **argv, int first, const char *usage) {
+  if (argc - first != 1)
+    fail("command line: expected one MODEL.so, but got " +
+         std::to_string(argc - first) + "; usage: " + usage);
+  return argv[first];
+}
+
+void failOption(char **argv, const char *usage) {
+  fail("command line: option '" + std::string(argv[optind - 1]) +
+       "' is unknown or lacks its value; usage: " + usage);
+}
+
+void printOutput(const std::string &text) {
+  if (fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+      fflush(stdout))
+    fail(std::string("standard output: ") + strerror(errno));
+}
+
+OutputFile::OutputFile(const std::string &path)
+    : path(path), temporary(path + ".XXXXXX") {
+  int descriptor = mkstemp(temporary.data());
+  if (descriptor < 0)
+    fail(path + ": cannot create the file: " + strerror(errno));
+  unfinishedFiles().push_back(temporary);
+  // As open() would give it; mkstemp gives 0600.
+  mode_t mask = umask(0);
+  umask(mask);
+  fchmod(descriptor, 0666 & ~mask);
+  file = fdopen(descriptor, "wb");
+  if (!file)
+    fail(path + ": cannot create the file: " + strerror(errno));
+}
+
+OutputFile::~OutputFile() {
+  if (file)
+    fclose(file);
+}
+
+void OutputFile::write(const void *bytes, size_t size) {
+  if (fwrite(bytes, 1, size, file) != size)
+    fail(path + ": cannot write the file: " + strerror(errno));
+}
+
+void OutputFile::commit() {
+  int failed = fclose(file);
+  file = nullptr;
+  if (failed || rename(temporary.c_str(), path.c_str()))
+    fail(path + ": cannot write the file: " + strerror(errno));
+}
+
+Model openModel(const std::string &path, const std::string &variant) {
+  encast_model_options options = {};
+  options.size = sizeof(options);
+  options.variant = variant.empty() ? nullptr : variant.c_str();
+  options.log = printLog;
+  encast_model *model = nullptr;
+  encast_error error = ENCAST_ERROR_INIT;
+  if (encast_model_open(path.c_str(), &options, &model, &error) != ENCAST_OK)
+    fail(error.message); // starts with the path
+  return Model(model);
+}
+
+encast_model_info_t modelInfo(encast_model *model) {
+  encast_model_info_t info = {};
+  info.size = sizeof(info);
+  encast_model_info(model, &info, nullptr);
+  return info;
+}
+
+encast_output_info outputInfo(encast_model *model, int64_t index) {
+  encast_output_info info = {};
+  info.size = sizeof(info);
+  encast_model_output(model, index, &info, nullptr);
+  return info;
+}
+
+int64_t findOutput(encast_model *model, const std::string &path,
+                   const std::string &name) {
+  encast_model_info_t info = modelInfo(model);
+  if (name.empty())
+    return info.default_output;
+  std::string known;
+  for (int64_t i = 0; i < info.output_count; ++i) {
+    encast_output_info output = outputInfo(model, i);
+    if (name == output.name)
+      return i;
+    known += (i ? ", " : "") + std::string(output.name);
+  }
+  fail(path + ": no output is named '" + name + "'; the model has " + known);
+}
+
+Session createSession(encast_model *model, const std::string &path,
+                      int64_t threads, int64_t memoryCap) {
+  encast_session_options options = ENCAST_SESSION_OPTIONS_INIT;
+  options.threads = static_cast<int>(threads);
+  options.memory_cap = memoryCap;
+  encast_session *session = nullptr;
+  encast_error error = ENCAST_ERROR_INIT;
+  check(encast_session_create(model, &options, &session, &error), error, path);
+  return Session(session);
+}
+
+std::vector<encast_step_stats> stepStats(encast_session *session) {
+  std::vector<encast_step_stats> steps;
+  encast_step_stats step = {};
+  step.size = sizeof(step);
+  while (encast_session_step(session, steps.size(), &step, nullptr) ==
+         ENCAST_OK)
+    steps.push_back(step);
+  return steps;
+}
+
+encast_session_stats_t sessionStats(encast_session *session) {
+  encast_session_stats_t stats = {};
+  stats.size = sizeof(stats);
+  encast_session_stats(session, &stats, nullptr);
+  return stats;
+}
+
+} // namespace encast::tools

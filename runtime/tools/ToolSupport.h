@@ -1,0 +1,91 @@
+//===- ToolSupport.h - what the tools have in common ------------*- C++ -*-===//
+///
+/// \file
+/// Tools end with status 0 or 1, and with one line on standard error if it is
+/// 1: `encast: error: WHERE: what is wrong, the limit, the value`. Files are
+/// written under a temporary name and renamed when all is well.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_RUNTIME_TOOLS_TOOLSUPPORT_H
+#define ENCAST_RUNTIME_TOOLS_TOOLSUPPORT_H
+
+#include "encast.h"
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace encast::tools {
+
+/// Prints `encast: error: MESSAGE`, removes unfinished files and ends the
+/// program with status 1.
+[[noreturn]] void fail(const std::string &message);
+
+/// Ends the program if `status` is an error.
+void check(encast_status status, const encast_error &error,
+           const std::string &where);
+
+/// Prints `encast: LEVEL: MESSAGE` on standard error; the log callback.
+void printLog(void *data, encast_log_level level, const char *message);
+
+/// A decimal number in [least, most]; fails naming the option otherwise.
+int64_t parseNumber(const char *option, const char *text, int64_t least,
+                    int64_t most);
+
+/// The rest of the command line: one name; fails with `usage` otherwise.
+std::string onlyArgument(int argc, char **argv, int first, const char *usage);
+
+/// Fails for an option that getopt_long did not take.
+[[noreturn]] void failOption(char **argv, const char *usage);
+
+/// Prints `text` on standard output, and fails if it does not get there.
+void printOutput(const std::string &text);
+
+/// A file that appears under its name only after commit().
+class OutputFile {
+public:
+  /// Opens a temporary file beside `path`.
+  explicit OutputFile(const std::string &path);
+  ~OutputFile();
+  OutputFile(const OutputFile &) = delete;
+  OutputFile &operator=(const OutputFile &) = delete;
+  void write(const void *bytes, size_t size);
+  void write(const std::string &text) { write(text.data(), text.size()); }
+  void commit();
+
+private:
+  std::string path, temporary;
+  FILE *file = nullptr;
+};
+
+struct CloseModel {
+  void operator()(encast_model *model) const {
+    encast_model_close(model, nullptr);
+  }
+};
+struct DestroySession {
+  void operator()(encast_session *session) const {
+    encast_session_destroy(session, nullptr);
+  }
+};
+using Model = std::unique_ptr<encast_model, CloseModel>;
+using Session = std::unique_ptr<encast_session, DestroySession>;
+
+/// Opens a model; `variant` may be empty. Fails with the library's message.
+Model openModel(const std::string &path, const std::string &variant);
+encast_model_info_t modelInfo(encast_model *model);
+encast_output_info outputInfo(encast_model *model, int64_t index);
+/// The index of an output by name, the default if `name` is empty; fails with
+/// the list of names.
+int64_t findOutput(encast_model *model, const std::string &path,
+                   const std::string &name);
+Session createSession(encast_model *model, const std::string &path,
+                      int64_t threads, int64_t memoryCap);
+/// All rows of encast_session_step.
+std::vector<encast_step_stats> stepStats(encast_session *session);
+encast_session_stats_t sessionStats(encast_session *session);
+
+} // namespace encast::tools
+
+#endif // ENCAST_RUNTIME_TOOLS_TOOLSUPPORT_H

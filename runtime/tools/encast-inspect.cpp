@@ -1,0 +1,528 @@
+//===- encast-inspect.cpp - show what an artifact holds -------------------===//
+///
+/// \file
+/// Reads the file with the loader's own checks and never executes it.
+//===----------------------------------------------------------------------===//
+
+#include "runtime/src/Artifact.h"
+#include "runtime/src/Errors.h"
+#include "runtime/src/MappedFile.h"
+#include "runtime/src/MemoryFormula.h"
+#include "runtime/tools/ToolSupport.h"
+#include <cinttypes>
+#include <cstdarg>
+#include <cstring>
+#include <getopt.h>
+#include <rapidjson/prettywriter.h>
+#include <rapidjson/reader.h>
+#include <rapidjson/stringbuffer.h>
+
+using namespace encast;
+using namespace encast::tools;
+using runtime::ArtifactView;
+
+namespace {
+
+constexpr const char *kUsage = "encast-inspect MODEL.so [--json] [--verify]";
+
+__attribute__((format(printf, 1, 2))) std::string text(const char *format,
+                                                       ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  std::string result(vsnprintf(nullptr, 0, format, arguments), ' ');
+  vsnprintf(result.data(), result.size() + 1, format, again);
+  va_end(again);
+  va_end(arguments);
+  return result;
+}
+
+const char *domainName(uint32_t domain) {
+  static const char *const names[] = {"tokens",           "selected",
+                                      "picked",           "sequences",
+                                      "attention tokens", "attention selected"};
+  return names[domain];
+}
+
+/// Features as in Targets.def, for both formats.
+std::vector<std::string> featureNames(uint64_t features) {
+  static const char *const names[] = {"avx2",       "avx512",  "avx512vnni",
+                                      "avx512bf16", "avxvnni", "amx-int8",
+                                      "amx-bf16"};
+  std::vector<std::string> list;
+  for (int bit = 0; bit < 64; ++bit)
+    if (features >> bit & 1)
+      list.push_back(bit < 7 ? names[bit] : text("feature %d", bit));
+  return list;
+}
+
+std::string joined(const std::vector<std::string> &list,
+                   const char *separator) {
+  std::string result;
+  for (const std::string &item : list)
+    result += (result.empty() ? "" : separator) + item;
+  return result;
+}
+
+/// An artifact file, its weights file if it has one, and what they hold.
+class Artifact {
+public:
+  explicit Artifact(const std::string &path);
+  /// Compares the hash of every blob; fails at the first that differs.
+  void verify() const;
+
+  std::string path;
+  uint64_t fileBytes = 0;
+  runtime::ArtifactFile found;
+  ArtifactView view;
+
+private:
+  std::string weightsPath() const;
+
+  runtime::Mapping contents, weightsFile;
+  const uint8_t *weights = nullptr;
+};
+
+std::string Artifact::weightsPath() const {
+  return path.substr(0, path.rfind('/') + 1) + view.string(view->weights_file);
+}
+
+Artifact::Artifact(const std::string &path) : path(path) {
+  encast_error error = ENCAST_ERROR_INIT;
+  runtime::OpenFile file;
+  check(file.open(path.c_str(), &error), error, path);
+  check(contents.map(file, 0, file.size(), &error), error, path);
+  check(runtime::validateArtifact(contents.data(), contents.size(), found,
+                                  &error),
+        error, path);
+  view = found.view;
+  fileBytes = file.size();
+  weights = contents.data() + found.weightsOffset;
+  if (!view->weights_file)
+    return;
+  runtime::OpenFile side;
+  std::string sidePath = weightsPath();
+  check(side.open(sidePath.c_str(), &error), error, sidePath);
+  if (side.size() != view->weights_bytes)
+    check(runtime::weightsSize(&error, view.string(view->weights_file),
+                               side.size(), view->weights_bytes),
+          error, sidePath);
+  check(weightsFile.map(side, 0, side.size(), &error), error, sidePath);
+  weights = weightsFile.data();
+}
+
+void Artifact::verify() const {
+  const auto *blobs = view.rows<encast_abi_blob>(view->blobs);
+  for (uint64_t i = 0; i < view->blobs.count; ++i) {
+    runtime::Hash128 hash =
+        runtime::hashBytes(weights + blobs[i].offset, blobs[i].size);
+    if (hash == runtime::Hash128{blobs[i].hash_low, blobs[i].hash_high})
+      continue;
+    std::string name = "that no variant uses";
+    for (uint64_t v = 0; v < view->variants.count; ++v) {
+      const encast_abi_table &table = view.variant(v).weights;
+      const auto *rows = view.rows<encast_abi_weight>(table);
+      for (uint64_t w = 0; w < table.count; ++w)
+        if (rows[w].blob == i)
+          name = std::string("of weight '") + view.string(rows[w].name) + "'";
+    }
+    fail((view->weights_file ? weightsPath() : path) +
+         text(": altered: blob %" PRIu64 " ", i) + name +
+         text(", %" PRIu64 " bytes at %" PRIu64 ", does not match its hash",
+              blobs[i].size, blobs[i].offset));
+  }
+}
+
+//===- the memory formula -------------------------------------------------===//
+
+/// One colour of the arena: who lives there and how large it is.
+struct Colour {
+  std::vector<std::string> slots, forms;
+};
+
+std::string formText(const encast_abi_form &form) {
+  std::vector<std::string> terms;
+  if (form.bytes_per_token)
+    terms.push_back(text("%" PRId64 "*T", form.bytes_per_token));
+  if (form.bytes_per_sequence)
+    terms.push_back(text("%" PRId64 "*B", form.bytes_per_sequence));
+  if (form.bytes || terms.empty())
+    terms.push_back(text("%" PRId64, form.bytes));
+  return joined(terms, " + ");
+}
+
+std::vector<std::string> outputNames(const ArtifactView &view, uint64_t mask) {
+  std::vector<std::string> names;
+  for (uint64_t i = 0; i < view->outputs.count; ++i)
+    if (mask >> i & 1)
+      names.push_back(view.string(view.output(i).name));
+  return names;
+}
+
+std::vector<Colour> coloursOf(const ArtifactView &view,
+                              const encast_abi_variant &variant) {
+  std::vector<Colour> colours(variant.colours);
+  const auto *slots = view.rows<encast_abi_slot>(variant.slots);
+  for (uint64_t i = 0; i < variant.slots.count; ++i)
+    if (slots[i].kind == ENCAST_SLOT_ARENA)
+      colours[slots[i].index].slots.push_back(view.string(slots[i].name));
+  const auto *forms = view.rows<encast_abi_form>(variant.forms);
+  for (uint64_t i = 0; i < variant.forms.count; ++i) {
+    std::string form = formText(forms[i]);
+    if (forms[i].outputs != view.allOutputs())
+      form += " (if " + joined(outputNames(view, forms[i].outputs), "|") + ")";
+    colours[forms[i].colour].forms.push_back(form);
+  }
+  return colours;
+}
+
+/// Arena for one sequence of the model's limit with all outputs on one thread;
+/// -1 if it overflows.
+int64_t exampleBytes(const ArtifactView &view,
+                     const encast_abi_variant &variant) {
+  std::vector<int64_t> offsets(variant.colours + 1);
+  runtime::ArenaLayout layout;
+  return runtime::layOutArena(view, variant, view->max_tokens, 1,
+                              view.allOutputs(), 1, offsets.data(), layout)
+             ? layout.bytes
+             : -1;
+}
+
+//===- text ---------------------------------------------------------------===//
+
+/// Parses the compiler's JSON and hands it to `handler`; false if it is none.
+template <typename Handler>
+bool parseMetadata(const char *metadata, Handler &handler) {
+  constexpr unsigned flags = rapidjson::kParseIterativeFlag |
+                             rapidjson::kParseValidateEncodingFlag |
+                             rapidjson::kParseNumbersAsStringsFlag;
+  rapidjson::StringStream stream(metadata);
+  rapidjson::Reader reader;
+  return !reader.Parse<flags>(stream, handler).IsError();
+}
+
+bool isJson(const char *metadata) {
+  rapidjson::BaseReaderHandler<> ignore;
+  return parseMetadata(metadata, ignore);
+}
+
+/// The metadata, indented.
+std::string metadataText(const ArtifactView &view) {
+  const char *metadata = view.string(view->metadata);
+  std::string lines = metadata;
+  if (isJson(metadata)) {
+    rapidjson::StringBuffer buffer;
+    rapidjson::PrettyWriter<rapidjson::StringBuffer> writer(buffer);
+    writer.SetIndent(' ', 2);
+    writer.SetFormatOptions(rapidjson::kFormatSingleLineArray);
+    parseMetadata(metadata, writer);
+    lines = buffer.GetString();
+  }
+  std::string result = "\nmetadata\n";
+  for (size_t begin = 0; begin < lines.size();) {
+    size_t end = std::min(lines.find('\n', begin), lines.size());
+    result += "  " + lines.substr(begin, end - begin) + "\n";
+    begin = end + 1;
+  }
+  return result;
+}
+
+std::string variantText(const ArtifactView &view,
+                        const encast_abi_variant &variant) {
+  std::string result =
+      text("\nvariant %s\n  needs %s\n", view.string(variant.name),
+           joined(featureNames(variant.cpu_features), ", ").c_str());
+  result += "  arena of T tokens in B sequences on N threads, in bytes, each "
+            "line rounded up to 64:\n";
+  result +=
+      text("    control tables: 6 of up to 4*T, %" PRId64 "*T + %" PRId64
+           "*B in all\n",
+           runtime::kControlBytesPerToken, runtime::kControlBytesPerSequence);
+  for (const Colour &colour : coloursOf(view, variant)) {
+    std::string forms = joined(colour.forms, ", ");
+    result +=
+        text(colour.forms.size() > 1 ? "    max(%s): %s\n" : "    %s: %s\n",
+             forms.c_str(), joined(colour.slots, ", ").c_str());
+  }
+  result +=
+      text("    N * %" PRId64 ": row blocks\n    N * %" PRId64 ": workspaces\n",
+           variant.block_bytes, variant.workspace_bytes);
+  result += text("    for one sequence of %" PRId64
+                 " tokens with all outputs on one thread: %" PRId64 "\n",
+                 view->max_tokens, exampleBytes(view, variant));
+  result += "  steps, with their rows per block, and their calls\n";
+  const auto *steps = view.rows<encast_abi_step>(variant.steps);
+  const auto *calls = view.rows<encast_abi_call>(variant.calls);
+  for (uint64_t s = 0; s < variant.steps.count; ++s) {
+    const encast_abi_step &step = steps[s];
+    result += text("    %-44s over %s, %u rows\n", view.string(step.name),
+                   domainName(step.domain), step.max_rows);
+    for (uint32_t i = 0; i < step.call_count; ++i) {
+      const encast_abi_call &call = calls[step.first_call + i];
+      result += text("      %-42s %s", view.string(call.name),
+                     view.string(call.kernel));
+      if (call.modes != (ENCAST_MODE_ALL | ENCAST_MODE_SELECTED))
+        result +=
+            call.modes == ENCAST_MODE_ALL ? ", all rows" : ", selected rows";
+      if (call.outputs != view.allOutputs())
+        result += ", for " + joined(outputNames(view, call.outputs), "|");
+      result += "\n";
+    }
+  }
+  return result;
+}
+
+std::string artifactText(const Artifact &artifact) {
+  const ArtifactView &view = artifact.view;
+  std::string result = artifact.path +
+                       "\n  An artifact is code: load only what "
+                       "you trust.\n\nmodel\n";
+  result += text("  family               %s\n", view.string(view->model));
+  result += text("  hidden size          %" PRId64 "\n", view->hidden);
+  result += text("  layers               %" PRId64 "\n", view->layers);
+  result += text("  vocabulary           %" PRId64 "\n", view->vocabulary);
+  result +=
+      text("  longest sequence     %" PRId64 " tokens\n", view->max_tokens);
+  result += text("  token types          %" PRId64 "\n", view->token_types);
+  result += view->pad_id < 0
+                ? "  pad id               none\n"
+                : text("  pad id               %" PRId64 "\n", view->pad_id);
+  result += text("  artifact id          %016" PRIx64 "%016" PRIx64 "\n",
+                 view.id().high, view.id().low);
+  result += text("  ABI version          %u\n", view->abi_version);
+
+  result += "\noutputs\n";
+  for (uint64_t i = 0; i < view->outputs.count; ++i)
+    result +=
+        text("  %-20s [%s, %" PRId64 "]%s\n", view.string(view.output(i).name),
+             view.output(i).per_token ? "T" : "B", view.output(i).columns,
+             i == view->default_output ? ", the default" : "");
+
+  result += "\nsizes in bytes\n";
+  result += text("  file                 %" PRIu64 "\n", artifact.fileBytes);
+  result +=
+      text("  code                 %" PRIu64 "\n", artifact.found.codeBytes);
+  result +=
+      text("  descriptor           %" PRIu64 "\n", view->descriptor_bytes);
+  result +=
+      text("  weights              %" PRIu64 " in %" PRIu64 " blobs%s%s\n",
+           view->weights_bytes, view->blobs.count,
+           view->weights_file ? ", in " : "", view.string(view->weights_file));
+  for (uint64_t i = 0; i < view->variants.count; ++i)
+    result += variantText(view, view.variant(i));
+  if (view->metadata)
+    result += metadataText(view);
+  return result;
+}
+
+//===- JSON ---------------------------------------------------------------===//
+
+class JsonText {
+public:
+  explicit JsonText(const Artifact &artifact)
+      : artifact(artifact), view(artifact.view), json(buffer) {}
+
+  std::string make() {
+    json.StartObject();
+    number("schema", 1);
+    number("abi_version", view->abi_version);
+    string("artifact_id",
+           text("%016" PRIx64 "%016" PRIx64, view.id().high, view.id().low));
+    writeModel();
+    writeOutputs();
+    writeSizes();
+    writeMetadata();
+    json.Key("variants");
+    json.StartArray();
+    for (uint64_t i = 0; i < view->variants.count; ++i)
+      writeVariant(view.variant(i));
+    json.EndArray();
+    json.EndObject();
+    return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+  }
+
+private:
+  using Encoding = rapidjson::UTF8<>;
+
+  void number(const char *name, int64_t value) {
+    json.Key(name);
+    json.Int64(value);
+  }
+  void string(const char *name, const std::string &value) {
+    json.Key(name);
+    json.String(validUtf8(value).c_str());
+  }
+  void strings(const char *name, const std::vector<std::string> &values) {
+    json.Key(name);
+    json.StartArray();
+    for (const std::string &value : values)
+      json.String(validUtf8(value).c_str());
+    json.EndArray();
+  }
+  /// Strings of a foreign artifact may be anything; JSON may not.
+  static std::string validUtf8(const std::string &value) {
+    rapidjson::StringStream source(value.c_str());
+    rapidjson::StringBuffer unused;
+    while (source.Peek())
+      if (!Encoding::Validate(source, unused)) {
+        std::string ascii = value;
+        for (char &c : ascii)
+          if (static_cast<unsigned char>(c) >= 0x80)
+            c = '?';
+        return ascii;
+      }
+    return value;
+  }
+
+  void writeModel() {
+    json.Key("model");
+    json.StartObject();
+    string("family", view.string(view->model));
+    number("hidden", view->hidden);
+    number("layers", view->layers);
+    number("vocabulary", view->vocabulary);
+    number("max_tokens", view->max_tokens);
+    number("token_types", view->token_types);
+    number("pad_id", view->pad_id);
+    json.EndObject();
+  }
+
+  void writeOutputs() {
+    json.Key("outputs");
+    json.StartArray();
+    for (uint64_t i = 0; i < view->outputs.count; ++i) {
+      const encast_abi_output &output = view.output(i);
+      json.StartObject();
+      string("name", view.string(output.name));
+      string("rows", output.per_token ? "T" : "B");
+      number("columns", output.columns);
+      json.Key("default");
+      json.Bool(i == view->default_output);
+      json.EndObject();
+    }
+    json.EndArray();
+  }
+
+  void writeSizes() {
+    json.Key("sizes");
+    json.StartObject();
+    number("file", artifact.fileBytes);
+    number("code", artifact.found.codeBytes);
+    number("descriptor", view->descriptor_bytes);
+    number("weights", view->weights_bytes);
+    number("blobs", view->blobs.count);
+    string("weights_file", view.string(view->weights_file));
+    json.EndObject();
+  }
+
+  /// The compiler's JSON as it is, or as a string if it is none.
+  void writeMetadata() {
+    const char *metadata = view.string(view->metadata);
+    json.Key("metadata");
+    if (isJson(metadata))
+      parseMetadata(metadata, json);
+    else
+      json.String(validUtf8(metadata).c_str());
+  }
+
+  void writeVariant(const encast_abi_variant &variant) {
+    json.StartObject();
+    string("name", view.string(variant.name));
+    strings("needs", featureNames(variant.cpu_features));
+    number("rank", variant.rank);
+    json.Key("memory");
+    json.StartObject();
+    number("block_bytes", variant.block_bytes);
+    number("workspace_bytes", variant.workspace_bytes);
+    number("control_bytes_per_token", runtime::kControlBytesPerToken);
+    number("control_bytes_per_sequence", runtime::kControlBytesPerSequence);
+    number("longest_sequence_bytes", exampleBytes(view, variant));
+    json.Key("colours");
+    json.StartArray();
+    for (const Colour &colour : coloursOf(view, variant)) {
+      json.StartObject();
+      strings("slots", colour.slots);
+      strings("bytes", colour.forms);
+      json.EndObject();
+    }
+    json.EndArray();
+    json.EndObject();
+    writeSteps(variant);
+    json.EndObject();
+  }
+
+  void writeSteps(const encast_abi_variant &variant) {
+    const auto *steps = view.rows<encast_abi_step>(variant.steps);
+    const auto *calls = view.rows<encast_abi_call>(variant.calls);
+    json.Key("steps");
+    json.StartArray();
+    for (uint64_t s = 0; s < variant.steps.count; ++s) {
+      const encast_abi_step &step = steps[s];
+      json.StartObject();
+      string("name", view.string(step.name));
+      string("domain", domainName(step.domain));
+      number("layer", step.layer);
+      number("max_rows", step.max_rows);
+      number("row_tile", step.row_tile);
+      number("split_rows", step.split_rows);
+      number("heads", step.heads);
+      json.Key("calls");
+      json.StartArray();
+      for (uint32_t i = 0; i < step.call_count; ++i) {
+        const encast_abi_call &call = calls[step.first_call + i];
+        json.StartObject();
+        string("name", view.string(call.name));
+        string("kernel", view.string(call.kernel));
+        number("panels", call.panels);
+        number("panel_tile", call.panel_tile);
+        strings("outputs", outputNames(view, call.outputs));
+        number("flops_per_row", call.flops_per_row);
+        number("flops_per_row_and_key", call.flops_per_row_and_key);
+        json.EndObject();
+      }
+      json.EndArray();
+      json.EndObject();
+    }
+    json.EndArray();
+  }
+
+  const Artifact &artifact;
+  const ArtifactView &view;
+  rapidjson::StringBuffer buffer;
+  rapidjson::PrettyWriter<rapidjson::StringBuffer> json;
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  static const option table[] = {{"json", no_argument, nullptr, 'j'},
+                                 {"verify", no_argument, nullptr, 'v'},
+                                 {"help", no_argument, nullptr, 'h'},
+                                 {}};
+  bool asJson = false, verifies = false;
+  opterr = 0;
+  for (int name; (name = getopt_long(argc, argv, "h", table, nullptr)) != -1;)
+    switch (name) {
+    case 'j':
+      asJson = true;
+      break;
+    case 'v':
+      verifies = true;
+      break;
+    case 'h':
+      printOutput(std::string("usage: ") + kUsage + "\n");
+      return 0;
+    default:
+      failOption(argv, kUsage);
+    }
+  Artifact artifact(onlyArgument(argc, argv, optind, kUsage));
+  if (verifies)
+    artifact.verify();
+  printOutput(asJson ? JsonText(artifact).make() : artifactText(artifact));
+  if (verifies)
+    fprintf(stderr,
+            "encast: %s: code, tables and %" PRIu64
+            " blobs of weights match their hashes\n",
+            artifact.path.c_str(), artifact.view->blobs.count);
+  return 0;
+}

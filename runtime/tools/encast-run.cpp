@@ -1,0 +1,374 @@
+//===- encast-run.cpp - token ids in, an .npy file out --------------------===//
+
+#include "runtime/tools/IdsReader.h"
+#include "runtime/tools/ToolSupport.h"
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <getopt.h>
+#include <rapidjson/prettywriter.h>
+#include <rapidjson/stringbuffer.h>
+#include <unistd.h>
+
+using namespace encast::tools;
+
+namespace {
+
+constexpr const char *kUsage =
+    "encast-run MODEL.so --ids FILE|- --out FILE.npy [--output NAME] "
+    "[--threads N] [--memory-cap BYTES] [--variant NAME] [--stats FILE.json]";
+constexpr int64_t kMostTokens = 65536; ///< Of a batch, if no cap is given.
+
+struct Options {
+  std::string model, ids, out, output, variant, stats;
+  int64_t threads = 0, memoryCap = 0;
+};
+
+Options parseOptions(int argc, char **argv) {
+  static const option table[] = {
+      {"ids", required_argument, nullptr, 'i'},
+      {"out", required_argument, nullptr, 'o'},
+      {"output", required_argument, nullptr, 'n'},
+      {"threads", required_argument, nullptr, 't'},
+      {"memory-cap", required_argument, nullptr, 'm'},
+      {"variant", required_argument, nullptr, 'v'},
+      {"stats", required_argument, nullptr, 's'},
+      {"help", no_argument, nullptr, 'h'},
+      {}};
+  Options options;
+  opterr = 0;
+  for (int name; (name = getopt_long(argc, argv, "h", table, nullptr)) != -1;)
+    switch (name) {
+    case 'i':
+      options.ids = optarg;
+      break;
+    case 'o':
+      options.out = optarg;
+      break;
+    case 'n':
+      options.output = optarg;
+      break;
+    case 't':
+      options.threads = parseNumber("--threads", optarg, 0, 4096);
+      break;
+    case 'm':
+      options.memoryCap = parseNumber("--memory-cap", optarg, 1, INT64_MAX);
+      break;
+    case 'v':
+      options.variant = optarg;
+      break;
+    case 's':
+      options.stats = optarg;
+      break;
+    case 'h':
+      printOutput(std::string("usage: ") + kUsage + "\n" +
+                  "An artifact is code: load only what you trust.\n");
+      exit(0);
+    default:
+      failOption(argv, kUsage);
+    }
+  options.model = onlyArgument(argc, argv, optind, kUsage);
+  if (options.ids.empty() || options.out.empty())
+    fail(std::string("command line: --ids and --out are needed; usage: ") +
+         kUsage);
+  return options;
+}
+
+std::string readAll(const std::string &path) {
+  FILE *file = path == "-" ? stdin : fopen(path.c_str(), "rb");
+  if (!file)
+    fail(path + ": cannot open the file: " + strerror(errno));
+  std::string text;
+  char buffer[65536];
+  for (size_t count; (count = fread(buffer, 1, sizeof(buffer), file));)
+    text.append(buffer, count);
+  if (ferror(file))
+    fail(path + ": cannot read the file: " + strerror(errno));
+  if (file != stdin)
+    fclose(file);
+  return text;
+}
+
+/// Half of the memory that the system could give now.
+int64_t halfOfFreeMemory() {
+  int64_t kilobytes = 0;
+  if (FILE *file = fopen("/proc/meminfo", "r")) {
+    char line[256];
+    while (fgets(line, sizeof(line), file))
+      if (sscanf(line, "MemAvailable: %ld kB", &kilobytes) == 1)
+        break;
+    fclose(file);
+  }
+  if (!kilobytes)
+    kilobytes = sysconf(_SC_AVPHYS_PAGES) * (sysconf(_SC_PAGESIZE) / 1024);
+  return kilobytes * 512;
+}
+
+/// A trailing run of pad ids is most likely a mistake: it is attended.
+void warnOfPadding(const std::string &where, const IdsFile &file,
+                   int64_t padId) {
+  constexpr int most = 10;
+  int lines = 0;
+  for (size_t line = 0; line + 1 < file.offsets.size(); ++line) {
+    int64_t begin = file.offsets[line], end = file.offsets[line + 1], pads = 0;
+    while (begin < end - pads && file.ids[end - pads - 1] == padId)
+      ++pads;
+    if (!pads)
+      continue;
+    if (lines++ < most)
+      fprintf(stderr,
+              "encast: warning: %s: line %zu ends with %ld pad ids (id %ld), "
+              "which are attended like any other\n",
+              where.c_str(), line + 1, pads, padId);
+  }
+  if (lines > most)
+    fprintf(stderr, "encast: warning: %s: %d more lines end with pad ids\n",
+            where.c_str(), lines - most);
+}
+
+/// Packs lines into batches, runs them and writes their rows.
+class Runner {
+public:
+  Runner(const Options &options, encast_model *model, encast_session *session,
+         const IdsFile &file, int64_t outputIndex)
+      : options(options), session(session), file(file),
+        output(outputInfo(model, outputIndex)),
+        outputBit(uint64_t(1) << outputIndex),
+        where(options.ids == "-" ? "stdin" : options.ids) {}
+
+  /// Decides all batches and reserves memory for the largest.
+  void pack();
+  /// Runs all batches; the rows go to `out` in the order of the lines.
+  void run(OutputFile &out);
+
+  int64_t lineCount() const { return file.offsets.size() - 1; }
+  int64_t rowCount() const {
+    return output.per_token ? file.ids.size() : lineCount();
+  }
+  const encast_output_info &outputOf() const { return output; }
+  size_t batchCount() const { return batches.size(); }
+  int64_t runNanoseconds() const { return nanoseconds; }
+
+  struct StepTotal {
+    encast_step_stats step;
+    int64_t nanoseconds, flops;
+  };
+  const std::vector<StepTotal> &stepTotals() const { return steps; }
+
+private:
+  struct Batch {
+    int64_t firstLine, lines;
+  };
+  int64_t tokensOf(const Batch &batch) const {
+    return file.offsets[batch.firstLine + batch.lines] -
+           file.offsets[batch.firstLine];
+  }
+  int64_t arenaBytes(const Batch &batch) const;
+  int64_t outputFloats(const Batch &batch) const {
+    return (output.per_token ? tokensOf(batch) : batch.lines) * output.columns;
+  }
+  void runBatch(const Batch &batch, std::vector<float> &rows);
+  void addSteps();
+
+  const Options &options;
+  encast_session *session;
+  const IdsFile &file;
+  const encast_output_info output;
+  const uint64_t outputBit;
+  const std::string where;
+  std::vector<Batch> batches;
+  std::vector<StepTotal> steps;
+  int64_t nanoseconds = 0;
+};
+
+int64_t Runner::arenaBytes(const Batch &batch) const {
+  int64_t bytes = 0;
+  encast_error error = ENCAST_ERROR_INIT;
+  check(encast_memory_needed(session, tokensOf(batch), batch.lines, outputBit,
+                             &bytes, &error),
+        error, where + ": line " + std::to_string(batch.firstLine + 1));
+  return bytes;
+}
+
+void Runner::pack() {
+  int64_t freeBytes = halfOfFreeMemory();
+  int64_t cap = options.memoryCap ? options.memoryCap : freeBytes;
+  auto fits = [&](const Batch &batch) {
+    return arenaBytes(batch) <= cap &&
+           outputFloats(batch) <= freeBytes / int64_t(sizeof(float)) &&
+           (options.memoryCap || tokensOf(batch) <= kMostTokens);
+  };
+  Batch largest = {0, 0};
+  int64_t largestBytes = arenaBytes(largest);
+  for (int64_t line = 0; line < lineCount();) {
+    Batch batch = {line, 1};
+    int64_t alone = arenaBytes(batch);
+    if (alone > cap)
+      fail(where + ": line " + std::to_string(line + 1) + ": its " +
+           std::to_string(tokensOf(batch)) + " tokens need " +
+           std::to_string(alone) + " bytes of memory, but the cap allows " +
+           std::to_string(cap));
+    while (line + batch.lines < lineCount() && fits({line, batch.lines + 1}))
+      ++batch.lines;
+    batches.push_back(batch);
+    line += batch.lines;
+    if (arenaBytes(batch) > largestBytes) {
+      largest = batch;
+      largestBytes = arenaBytes(batch);
+    }
+  }
+  if (batches.empty())
+    return;
+  encast_error error = ENCAST_ERROR_INIT;
+  check(encast_session_reserve(session, tokensOf(largest), largest.lines,
+                               outputBit, &error),
+        error, options.model);
+}
+
+void Runner::addSteps() {
+  std::vector<encast_step_stats> last = stepStats(session);
+  if (steps.empty())
+    for (const encast_step_stats &step : last)
+      steps.push_back({step, 0, 0});
+  for (size_t i = 0; i < last.size(); ++i) {
+    steps[i].nanoseconds += last[i].nanoseconds;
+    steps[i].flops += last[i].flops;
+  }
+}
+
+void Runner::runBatch(const Batch &batch, std::vector<float> &rows) {
+  int64_t first = file.offsets[batch.firstLine], tokens = tokensOf(batch);
+  std::vector<int64_t> offsets(file.offsets.begin() + batch.firstLine,
+                               file.offsets.begin() + batch.firstLine +
+                                   batch.lines + 1);
+  for (int64_t &offset : offsets)
+    offset -= first;
+  std::vector<encast_input> inputs = {
+      {sizeof(encast_input), "ids", file.ids.data() + first, tokens},
+      {sizeof(encast_input), "offsets", offsets.data(), batch.lines + 1}};
+  if (file.givesTypes)
+    inputs.push_back({sizeof(encast_input), "token_type_ids",
+                      file.types.data() + first, tokens});
+  rows.resize(outputFloats(batch));
+  encast_output target = {sizeof(encast_output), output.name, rows.data(),
+                          static_cast<int64_t>(rows.size())};
+  encast_error error = ENCAST_ERROR_INIT;
+  check(encast_run(session, inputs.data(), inputs.size(), &target, 1, &error),
+        error,
+        where + ": lines " + std::to_string(batch.firstLine + 1) + " to " +
+            std::to_string(batch.firstLine + batch.lines));
+  nanoseconds += sessionStats(session).nanoseconds;
+}
+
+void Runner::run(OutputFile &out) {
+  bool showsProgress = isatty(STDERR_FILENO);
+  std::vector<float> rows;
+  for (const Batch &batch : batches) {
+    runBatch(batch, rows);
+    addSteps();
+    out.write(rows.data(), rows.size() * sizeof(float));
+    if (showsProgress)
+      fprintf(stderr, "\r%ld of %ld lines", batch.firstLine + batch.lines,
+              lineCount());
+  }
+  if (showsProgress && !batches.empty())
+    fprintf(stderr, "\r\033[K");
+}
+
+/// The header of an .npy file, version 1.0, of a row-major f32 matrix.
+std::string npyHeader(int64_t rows, int64_t columns) {
+  std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': (" +
+                     std::to_string(rows) + ", " + std::to_string(columns) +
+                     "), }";
+  constexpr size_t prefix = 10; // magic, version, length
+  text.resize((prefix + text.size() + 1 + 63) / 64 * 64 - prefix - 1, ' ');
+  text += '\n';
+  std::string header("\x93NUMPY\x01\x00", 8);
+  header += static_cast<char>(text.size() & 0xff);
+  header += static_cast<char>(text.size() >> 8);
+  return header + text;
+}
+
+std::string statsJson(const Runner &runner, const IdsFile &file,
+                      encast_session *session) {
+  encast_session_stats_t stats = sessionStats(session);
+  rapidjson::StringBuffer buffer;
+  rapidjson::PrettyWriter<rapidjson::StringBuffer> json(buffer);
+  auto number = [&](const char *name, int64_t value) {
+    json.Key(name);
+    json.Int64(value);
+  };
+  auto string = [&](const char *name, const char *value) {
+    json.Key(name);
+    json.String(value);
+  };
+  json.StartObject();
+  number("schema", 1);
+  string("variant", stats.variant);
+  number("threads", stats.threads);
+  number("tokens", file.ids.size());
+  number("sequences", runner.lineCount());
+  number("batches", runner.batchCount());
+  number("nanoseconds", runner.runNanoseconds());
+  number("arena_bytes", stats.arena_bytes);
+  string("output", runner.outputOf().name);
+  number("rows", runner.rowCount());
+  number("columns", runner.outputOf().columns);
+  json.Key("steps");
+  json.StartArray();
+  for (const Runner::StepTotal &total : runner.stepTotals()) {
+    json.StartObject();
+    string("step", total.step.step);
+    string("name", total.step.name);
+    string("kernel", total.step.kernel);
+    number("layer", total.step.layer);
+    number("nanoseconds", total.nanoseconds);
+    number("flops", total.flops);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Options options = parseOptions(argc, argv);
+  Model model = openModel(options.model, options.variant);
+  encast_model_info_t info = modelInfo(model.get());
+  int64_t outputIndex = findOutput(model.get(), options.model, options.output);
+
+  std::string where = options.ids == "-" ? "stdin" : options.ids;
+  IdsFile file;
+  std::string error;
+  if (!readIds(readAll(options.ids),
+               {info.vocabulary, info.token_types, info.max_tokens}, file,
+               error))
+    fail(where + ": " + error);
+  if (info.pad_id >= 0)
+    warnOfPadding(where, file, info.pad_id);
+
+  Session session = createSession(model.get(), options.model, options.threads,
+                                  options.memoryCap);
+  Runner runner(options, model.get(), session.get(), file, outputIndex);
+  runner.pack();
+  OutputFile out(options.out);
+  out.write(npyHeader(runner.rowCount(), runner.outputOf().columns));
+  runner.run(out);
+  if (!options.stats.empty()) {
+    OutputFile stats(options.stats);
+    stats.write(statsJson(runner, file, session.get()));
+    stats.commit();
+  }
+  out.commit();
+  fprintf(stderr,
+          "encast: %ld sequences, %zu tokens in %zu batches, %.3f s: %s "
+          "[%ld, %ld]%s to %s\n",
+          runner.lineCount(), file.ids.size(), runner.batchCount(),
+          runner.runNanoseconds() * 1e-9, runner.outputOf().name,
+          runner.rowCount(), runner.outputOf().columns,
+          options.output.empty() ? " (the default)" : "", options.out.c_str());
+  return 0;
+}
