@@ -13,8 +13,7 @@ using namespace Xbyak;
 // k-steps in a round of the loop: of the full tile and of the others.
 static constexpr int kUnrollFull = 8;
 static constexpr int kUnroll = 4;
-// Cache lines fetched in a round, and their size.
-static constexpr int kPrefetchLines = 8;
+// A k-step of a panel is a cache line.
 static constexpr int kLineBytes = 64;
 
 // Vectors whose activations are computed side by side.
@@ -33,8 +32,8 @@ enum Local {
   GroupBias,
   GroupResidual,
   TileResidual,  // GroupResidual at the first row of the tile
-  PrefetchShare, // bytes of the next group that a tile fetches
-  PrefetchLimit, // end of the next group
+  PrefetchLines, // of the next group in kUnrollFull k-steps
+  PrefetchEnd,   // end of the next group
   LocalCount
 };
 
@@ -110,20 +109,21 @@ void LinearF32::emitArguments() {
     mov(temp, ptr[args + offset]);
     mov(local(place), temp);
   }
-  // Lines of a group / tiles of a group, rounded up. This is before rax, rcx
-  // and rdx, which div needs, get their meaning.
+  // Lines of a group / tiles of a group, rounded up, at most one a k-step. This
+  // is before rax, rcx and rdx, which div needs, get their meaning.
   mov(rax, ptr[args + offsetof(LinearArgs, rows)]);
   add(rax, row.rowTile - 1);
   xor_(edx, edx);
   mov(ecx, row.rowTile);
   div(rcx);
   mov(rcx, rax);
-  mov(eax, int(row.panelTile * shape.k));
+  lea(rax, ptr[rcx + row.panelTile * kUnrollFull - 1]);
   xor_(edx, edx);
   div(rcx);
-  inc(rax);
-  imul(rax, rax, kLineBytes);
-  mov(local(PrefetchShare), rax);
+  mov(ecx, kUnrollFull);
+  cmp(rax, rcx);
+  cmova(rax, rcx);
+  mov(local(PrefetchLines), rax);
 
   mov(aRowBytes, shape.lda * int64_t(sizeof(float)));
   mov(bPanelBytes, panelBytes);
@@ -146,16 +146,16 @@ void LinearF32::emitGroups(int panels, int maxRows) {
     mov(local(TileResidual), temp);
   }
   // The next group has as many panels as this one, or all that are left.
-  mov(prefetchEnd, local(PanelsLeft));
-  sub(prefetchEnd, panels);
-  mov(temp, panels);
-  cmp(prefetchEnd, temp);
-  cmova(prefetchEnd, temp);
-  imul(prefetchEnd, bPanelBytes);
+  mov(temp, local(PanelsLeft));
+  sub(temp, panels);
+  mov(prefetch, panels);
+  cmp(temp, prefetch);
+  cmova(temp, prefetch);
+  imul(temp, bPanelBytes);
   mov(prefetch, local(GroupB));
   add(prefetch, int(panels * panelBytes));
-  add(prefetchEnd, prefetch);
-  mov(local(PrefetchLimit), prefetchEnd);
+  add(temp, prefetch);
+  mov(local(PrefetchEnd), temp);
 
   mov(rowsLeft, ptr[args + offsetof(LinearArgs, rows)]);
   L(nextTile);
@@ -215,11 +215,9 @@ void LinearF32::emitTile(Tile tile) {
     lea(b[panel / 3], ptr[b[panel / 3 - 1] + bPanelBytes * 2]);
     add(b[panel / 3], bPanelBytes);
   }
-  mov(prefetchEnd, local(PrefetchShare));
-  add(prefetchEnd, prefetch);
-  mov(temp, local(PrefetchLimit));
-  cmp(prefetchEnd, temp);
-  cmova(prefetchEnd, temp);
+  xor_(prefetchLines, prefetchLines);
+  cmp(prefetch, local(PrefetchEnd));
+  cmovb(prefetchLines, local(PrefetchLines));
 
   for (int i = 0; i < accumulators(tile); ++i)
     clear(vec(i));
@@ -228,9 +226,10 @@ void LinearF32::emitTile(Tile tile) {
     mov(kLeft, rounds);
     align(32);
     L(nextRound);
-    emitPrefetch();
-    for (int k = 0; k < unroll; ++k)
+    for (int k = 0; k < unroll; ++k) {
+      emitPrefetch(k, unroll);
       emitStep(tile, k);
+    }
     for (int row = 0; row < tile.rows; row += 3)
       add(a[row / 3], unroll * int(sizeof(float)));
     for (int panel = 0; panel < tile.panels; panel += 3)
@@ -273,14 +272,16 @@ void LinearF32::emitStep(Tile tile, int k) {
   }
 }
 
-void LinearF32::emitPrefetch() {
-  Label complete;
-  cmp(prefetch, prefetchEnd);
-  jae(complete);
-  for (int line = 0; line < kPrefetchLines; ++line)
-    prefetcht1(ptr[prefetch + line * kLineBytes]);
-  add(prefetch, kPrefetchLines * kLineBytes);
-  L(complete);
+/// Fetches a line of the next group if the round still has one to fetch. Spread
+/// over the k-steps, because lines that are asked for at once fill the buffers
+/// that the loads of this group need.
+void LinearF32::emitPrefetch(int k, int unroll) {
+  Label none;
+  cmp(prefetchLines, k * kUnrollFull / unroll);
+  jbe(none);
+  prefetcht1(ptr[prefetch]);
+  add(prefetch, kLineBytes);
+  L(none);
 }
 
 void LinearF32::emitEpilogue(Tile tile) {

@@ -67,7 +67,7 @@ private:
   void emitGroups(int panels, int maxRows);
   void emitTile(Tile tile);
   void emitStep(Tile tile, int k);
-  void emitPrefetch();
+  void emitPrefetch(int k, int unroll);
   void emitEpilogue(Tile tile);
 
   const KernelRow &row;
@@ -85,7 +85,8 @@ private:
   const Xbyak::Reg64 kLeft = r12;
   const Xbyak::Reg64 rowsLeft = r13;
   const Xbyak::Reg64 c = r14;
-  const Xbyak::Reg64 prefetch = r15, prefetchEnd = rbp;
+  const Xbyak::Reg64 prefetch = r15;      // next line of the next group
+  const Xbyak::Reg64 prefetchLines = rbp; // in kUnrollFull k-steps
   const Xbyak::Reg64 temp = rsi;
 };
 
