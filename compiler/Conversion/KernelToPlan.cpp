@@ -306,6 +306,8 @@ template <typename CallOpType>
 void PlanBuilder::setDemand(CallOpType call, Operation *op) {
   if (auto name = op->getAttrOfType<StringAttr>("name"))
     call.setNameAttr(name);
+  else if (auto store = dyn_cast<kernel::StoreOp>(op))
+    call.setNameAttr(store.getOutputAttr());
   Demand demand = this->demand.of(op);
   call.setModes(demand.modes);
   call.setOutputs(static_cast<int64_t>(demand.outputs));

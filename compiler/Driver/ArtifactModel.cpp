@@ -179,7 +179,7 @@ static ArtifactStep makeStep(plan::StepOp op) {
   step.heads = op.getHeads().value_or(0);
   for (auto invoke : op.getBody().front().getOps<plan::InvokeOp>()) {
     ArtifactCall call{};
-    call.name = invoke.getName().value_or("").str();
+    call.name = invoke.getName().value_or(invoke.getKernel()).str();
     call.kernel = invoke.getKernel().str();
     call.function = invoke.getFunction().str();
     call.modes = invoke.getModes();
