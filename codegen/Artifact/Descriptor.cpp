@@ -9,6 +9,16 @@
 namespace encast {
 namespace {
 
+/// convert() of each row, in order.
+template <typename From, typename Convert>
+auto converted(const std::vector<From> &from, Convert convert) {
+  std::vector<decltype(convert(from[0]))> rows;
+  rows.reserve(from.size());
+  for (const From &row : from)
+    rows.push_back(convert(row));
+  return rows;
+}
+
 class DescriptorBuilder {
 public:
   Descriptor build(const ArtifactModel &model,
@@ -30,11 +40,16 @@ public:
     header.default_output = model.defaultOutput;
     header.weights_bytes = weights.bytes;
     header.weights_file = string(weights.fileName);
-    header.outputs = outputs(model.outputs);
-    std::vector<encast_abi_variant> variants;
-    for (size_t i = 0; i < model.variants.size(); ++i)
-      variants.push_back(variant(model.variants[i], weights.blobOf[i]));
-    header.variants = table(variants);
+    header.outputs =
+        table(converted(model.outputs, [&](const ArtifactOutput &from) {
+          return encast_abi_output{string(from.name), from.columns,
+                                   from.perToken, from.allRows};
+        }));
+    const std::vector<uint32_t> *blobOf = weights.blobOf.data();
+    header.variants =
+        table(converted(model.variants, [&](const ArtifactVariant &from) {
+          return variant(from, *blobOf++);
+        }));
     // Last, so that the number of blobs moves nothing.
     header.blobs = table(weights.blobs);
     assert(weights.blobs.size() <= weights.capacity);
@@ -69,14 +84,6 @@ private:
     return {offset, rows.size()};
   }
 
-  encast_abi_table outputs(const std::vector<ArtifactOutput> &from) {
-    std::vector<encast_abi_output> rows;
-    for (const ArtifactOutput &output : from)
-      rows.push_back({string(output.name), output.columns, output.perToken,
-                      output.allRows});
-    return table(rows);
-  }
-
   encast_abi_variant variant(const ArtifactVariant &from,
                              const std::vector<uint32_t> &blobOf) {
     encast_abi_variant to = {};
@@ -86,28 +93,39 @@ private:
     to.block_bytes = from.blockBytes;
     to.workspace_bytes = from.workspaceBytes;
     to.colours = from.colours;
-    std::vector<encast_abi_slot> slots;
-    for (const ArtifactSlot &slot : from.slots)
-      slots.push_back({string(slot.name), slot.kind, slot.index});
-    to.slots = table(slots);
-    std::vector<encast_abi_form> forms;
-    for (const ArtifactForm &form : from.forms)
-      forms.push_back({form.colour, 0, form.outputs, form.bytesPerToken,
-                       form.bytesPerSequence, form.bytes});
-    to.forms = table(forms);
-    std::vector<encast_abi_weight> weights;
-    for (size_t i = 0; i < from.weights.size(); ++i)
-      weights.push_back({string(from.weights[i].name), blobOf[i], 0});
-    to.weights = table(weights);
+    to.slots = table(converted(from.slots, [&](const ArtifactSlot &slot) {
+      return encast_abi_slot{string(slot.name), slot.kind, slot.index};
+    }));
+    to.forms = table(converted(from.forms, [](const ArtifactForm &form) {
+      return encast_abi_form{form.colour,           0,
+                             form.outputs,          form.bytesPerToken,
+                             form.bytesPerSequence, form.bytes};
+    }));
+    const uint32_t *blob = blobOf.data();
+    to.weights = table(converted(from.weights, [&](const WeightRecipe &recipe) {
+      return encast_abi_weight{string(recipe.name), *blob++, 0};
+    }));
     steps(from.steps, to);
     return to;
   }
 
+  encast_abi_call call(const ArtifactCall &from) {
+    encast_abi_call to = {};
+    to.name = string(from.name);
+    to.kernel = string(from.kernel);
+    to.modes = from.modes;
+    to.panels = from.panels;
+    to.panel_tile = from.panelTile;
+    to.outputs = from.outputs;
+    to.flops_per_row = from.flopsPerRow;
+    to.flops_per_row_and_key = from.flopsPerRowAndKey;
+    return to;
+  }
+
   void steps(const std::vector<ArtifactStep> &from, encast_abi_variant &to) {
-    std::vector<encast_abi_step> steps;
     std::vector<encast_abi_call> calls;
     std::vector<std::string> symbols;
-    for (const ArtifactStep &step : from) {
+    auto steps = converted(from, [&](const ArtifactStep &step) {
       encast_abi_step row = {};
       row.name = string(step.name);
       row.domain = step.domain;
@@ -118,21 +136,12 @@ private:
       row.heads = step.heads;
       row.first_call = uint32_t(calls.size());
       row.call_count = uint32_t(step.calls.size());
-      steps.push_back(row);
       for (const ArtifactCall &call : step.calls) {
-        encast_abi_call row = {};
-        row.name = string(call.name);
-        row.kernel = string(call.kernel);
-        row.modes = call.modes;
-        row.panels = call.panels;
-        row.panel_tile = call.panelTile;
-        row.outputs = call.outputs;
-        row.flops_per_row = call.flopsPerRow;
-        row.flops_per_row_and_key = call.flopsPerRowAndKey;
-        calls.push_back(row);
+        calls.push_back(this->call(call));
         symbols.push_back(call.function);
       }
-    }
+      return row;
+    });
     to.steps = table(steps);
     to.calls = table(calls);
     for (size_t i = 0; i < calls.size(); ++i)

@@ -68,12 +68,12 @@ uint64_t ElfImage::sizeWithoutTable() const {
 void ElfImage::setDescriptor(const Descriptor &descriptor) {
   std::vector<Elf64_Shdr> sections = readSections(image);
   const Elf64_Shdr &names = sections[readHeader(image).e_shstrndx];
-  auto found = std::find_if(
-      sections.begin(), sections.end(), [&](const Elf64_Shdr &section) {
-        return hasName(image, section, names, ENCAST_DESCRIPTOR_SECTION);
-      });
-  assert(found != sections.end() && found->sh_size == descriptor.bytes.size());
-  uint8_t *linked = image.data() + found->sh_offset;
+  uint8_t *linked = nullptr;
+  for (const Elf64_Shdr &section : sections)
+    if (hasName(image, section, names, ENCAST_DESCRIPTOR_SECTION) &&
+        section.sh_size == descriptor.bytes.size())
+      linked = image.data() + section.sh_offset;
+  assert(linked && "the linker keeps the descriptor's section as it is");
   std::vector<uint8_t> final = descriptor.bytes;
   for (const FunctionField &field : descriptor.functions)
     std::memcpy(final.data() + field.offset, linked + field.offset, 8);
@@ -98,8 +98,8 @@ std::vector<uint8_t> ElfImage::addWeightsSection(uint64_t weightsOffset,
   weights.sh_size = weightsBytes;
   weights.sh_addralign = kWeightsAlignment;
 
-  std::vector<uint8_t> tail(image.begin() + names.sh_offset,
-                            image.begin() + names.sh_offset + names.sh_size);
+  const uint8_t *oldNames = image.data() + names.sh_offset;
+  std::vector<uint8_t> tail(oldNames, oldNames + names.sh_size);
   const char *name = ENCAST_WEIGHTS_SECTION;
   tail.insert(tail.end(), name, name + sizeof(ENCAST_WEIGHTS_SECTION));
   names.sh_offset = tailOffset;

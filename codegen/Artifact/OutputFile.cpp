@@ -83,7 +83,7 @@ bool OutputFile::write(uint64_t offset, const uint8_t *bytes, uint64_t size,
   while (size > 0) {
     uint64_t chunk = std::min(size, kChunkBytes);
     if (offset < end || chunk < kChunkBytes || !isZero(bytes, chunk)) {
-      ssize_t count = pwrite(file, bytes, chunk, offset);
+      ssize_t count = pwrite(file, bytes, chunk, off_t(offset));
       if (count < 0 && errno == EINTR)
         continue;
       if (count < 0)
@@ -99,7 +99,7 @@ bool OutputFile::write(uint64_t offset, const uint8_t *bytes, uint64_t size,
 }
 
 bool OutputFile::resize(uint64_t size, std::string &error) {
-  if (ftruncate(file, size) != 0)
+  if (ftruncate(file, off_t(size)) != 0)
     return fail("resize", error);
   end = size;
   return true;

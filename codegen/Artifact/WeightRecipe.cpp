@@ -211,7 +211,7 @@ public:
 
 private:
   const RecipeStep &current() const { return recipe.steps[index]; }
-  const RecipeStep &operand(int i) const {
+  const RecipeStep &operand(size_t i) const {
     return recipe.steps[current().operands[i]];
   }
 
@@ -261,7 +261,7 @@ private:
   }
 
   /// Operand i differs from the result in dimension 0 at most.
-  bool expectRowsLike(int i) {
+  bool expectRowsLike(size_t i) {
     const std::vector<int64_t> &from = operand(i).shape, &to = current().shape;
     return (from.size() == to.size() &&
             std::equal(from.begin() + 1, from.end(), to.begin() + 1)) ||
@@ -269,7 +269,7 @@ private:
                 " are not like those of the result " + shapeText(to));
   }
 
-  bool expectTypeOf(int i) {
+  bool expectTypeOf(size_t i) {
     return operand(i).type == current().type ||
            fail(std::string("operand of type ") + typeName(operand(i).type) +
                 ", but the result is " + typeName(current().type));

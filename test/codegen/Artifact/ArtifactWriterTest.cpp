@@ -25,6 +25,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace encast;
@@ -402,6 +403,23 @@ TEST_F(ArtifactWriter, WritesTheSameBytesInEveryProcess) {
   EXPECT_TRUE(first == contents("other.so"));
 }
 
+TEST_F(ArtifactWriter, ThreadsWriteAtTheSameTime) {
+  write();
+  const std::string expected = contents("model.so");
+  std::vector<SampleArtifact> samples(4, sample);
+  std::vector<std::string> errors(samples.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < samples.size(); ++i)
+    threads.emplace_back([&, i] {
+      samples[i].write(folder + std::to_string(i) + ".so", errors[i]);
+    });
+  for (size_t i = 0; i < samples.size(); ++i) {
+    threads[i].join();
+    EXPECT_EQ(errors[i], "");
+    EXPECT_TRUE(contents(std::to_string(i) + ".so") == expected);
+  }
+}
+
 TEST_F(ArtifactWriter, IdChangesWithCodeTablesAndWeights) {
   auto idOf = [&](const SampleArtifact &from) {
     SampleArtifact copy = from;
@@ -758,8 +776,8 @@ TEST_P(ArtifactOfBadObject, IsRefused) {
   EXPECT_EQ(writeError(), std::string("model.so: ") + GetParam().error);
 }
 
-const char *const x86 = "x86_64-unknown-linux-gnu";
-const BadObject badObjects[] = {
+const char *const kX86 = "x86_64-unknown-linux-gnu";
+const BadObject kBadObjects[] = {
     {"CallsOutside",
      "declare float @expf(float)\n"
      "define void @v3_step(ptr %c, ptr %i) {\n"
@@ -767,25 +785,25 @@ const BadObject badObjects[] = {
      "  store float %e, ptr %c\n"
      "  ret void\n"
      "}",
-     x86, true, "undefined symbol 'expf'"},
+     kX86, true, "undefined symbol 'expf'"},
     {"CallsHiddenFunctionOutside",
      "declare hidden void @v3_missing()\n"
      "define void @v3_step(ptr %c, ptr %i) {\n"
      "  call void @v3_missing()\n"
      "  ret void\n"
      "}",
-     x86, true, "cannot link: undefined hidden symbol: v3_missing"},
+     kX86, true, "cannot link: undefined hidden symbol: v3_missing"},
     {"CallsWeakFunctionOutside",
      "declare extern_weak void @v3_missing()\n"
      "define void @v3_step(ptr %c, ptr %i) {\n"
      "  call void @v3_missing()\n"
      "  ret void\n"
      "}",
-     x86, true, "undefined symbol 'v3_missing'"},
+     kX86, true, "undefined symbol 'v3_missing'"},
     {"HoldsAddressesInData",
      "@v3_table = global [1 x ptr] [ptr @v3_step]\n"
      "define void @v3_step(ptr %c, ptr %i) { ret void }",
-     x86, true,
+     kX86, true,
      "a step object holds addresses in data, which would need a relocation "
      "when loading"},
     {"RunsCodeWhenLoading",
@@ -793,7 +811,7 @@ const BadObject badObjects[] = {
      " [{ i32, ptr, ptr } { i32 65535, ptr @v3_init, ptr null }]\n"
      "define internal void @v3_init() { ret void }\n"
      "define void @v3_step(ptr %c, ptr %i) { ret void }",
-     x86, true,
+     kX86, true,
      "a step object holds addresses in data, which would need a relocation "
      "when loading"},
     {"IsNotPositionIndependent",
@@ -802,7 +820,7 @@ const BadObject badObjects[] = {
      "  store ptr @v3_data, ptr %c\n"
      "  ret void\n"
      "}",
-     x86, false,
+     kX86, false,
      "cannot link: relocation R_X86_64_32S cannot be used against local "
      "symbol; "
      "recompile with -fPIC"},
@@ -812,7 +830,7 @@ const BadObject badObjects[] = {
      "x86-64"},
 };
 INSTANTIATE_TEST_SUITE_P(Objects, ArtifactOfBadObject,
-                         testing::ValuesIn(badObjects),
+                         testing::ValuesIn(kBadObjects),
                          [](const testing::TestParamInfo<BadObject> &info) {
                            return info.param.what;
                          });

@@ -453,7 +453,7 @@ TEST_P(RecipeThatDoesNotFit, IsRefusedBeforeAnyRead) {
   EXPECT_EQ(source.reads, 0);
 }
 
-const Misfit misfits[] = {
+const Misfit kMisfits[] = {
     {"NoSteps", [](RecipeBuilder &) {}, "weight 'w': the recipe has no steps"},
     {"Scalar", [](RecipeBuilder &b) { b.tensor("x", {}); },
      "weight 'w': step 0 (tensor): expects a shape of at least one dimension"},
@@ -572,7 +572,7 @@ const Misfit misfits[] = {
      "weight 'w': step 12 (add): evaluating it visits more than 4096 steps"},
 };
 INSTANTIATE_TEST_SUITE_P(WeightRecipe, RecipeThatDoesNotFit,
-                         testing::ValuesIn(misfits),
+                         testing::ValuesIn(kMisfits),
                          [](const testing::TestParamInfo<Misfit> &info) {
                            return info.param.what;
                          });
