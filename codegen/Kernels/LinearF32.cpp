@@ -15,6 +15,11 @@ static constexpr int kUnrollFull = 8;
 static constexpr int kUnroll = 4;
 // A k-step of a panel is a cache line.
 static constexpr int kLineBytes = 64;
+// Pages whose first line is asked for when a tile begins. A line in a new page
+// holds up everything behind it until the address is translated; translations
+// asked for together overlap.
+static constexpr int kPagesAhead = 4;
+static constexpr int kPageBytes = 4096;
 
 // Vectors whose activations are computed side by side.
 static constexpr int kLanesAtOnce = 4;
@@ -218,6 +223,8 @@ void LinearF32::emitTile(Tile tile) {
   xor_(prefetchLines, prefetchLines);
   cmp(prefetch, local(PrefetchEnd));
   cmovb(prefetchLines, local(PrefetchLines));
+  for (int page = 1; page <= kPagesAhead; ++page)
+    prefetcht1(ptr[prefetch + page * kPageBytes]);
 
   for (int i = 0; i < accumulators(tile); ++i)
     clear(vec(i));
