@@ -13,12 +13,15 @@ using namespace Xbyak;
 // k-steps in a round of the loop: of the full tile and of the others.
 static constexpr int kUnrollFull = 8;
 static constexpr int kUnroll = 4;
-// A k-step of a panel is a cache line.
-static constexpr int kLineBytes = 64;
-// Pages whose first line is asked for when a tile begins. A line in a new page
-// holds up everything behind it until the address is translated; translations
-// asked for together overlap.
-static constexpr int kPagesAhead = 4;
+// A longer k is cut into chunks of about this length: then the rows of a tile
+// stay in the L1 while a chunk of the panels passes, and the chunk in the L2.
+static constexpr int64_t kChunkLength = 768;
+// A k-step of a panel: one cache line.
+static constexpr int kStepBytes = int(kPanelColumns * sizeof(float));
+// Pages of each panel whose first line is asked for when a tile begins. A line
+// in a new page holds up everything behind it until the address is translated;
+// translations asked for together overlap.
+static constexpr int kPagesAhead = 2;
 static constexpr int kPageBytes = 4096;
 
 // Vectors whose activations are computed side by side.
@@ -32,19 +35,24 @@ static constexpr int kWideChains = 12;
 /// 8-byte places on the stack.
 enum Local {
   PanelsLeft,
-  GroupB, // first panel of the group
-  GroupC, // its first row in c
+  ChunksLeft, // from the chunk at hand on
+  ChunkA,     // first row of a, at the chunk's first k
+  ChunkB,     // first panel of the group, there
+  TileA,      // ChunkA at the first row of the tile
+  GroupC,     // first row of c in the group
   GroupBias,
   GroupResidual,
   TileResidual,  // GroupResidual at the first row of the tile
-  PrefetchLines, // of the next group in kUnrollFull k-steps
-  PrefetchEnd,   // end of the next group
+  PrefetchSteps, // k-steps of the next chunk in kUnrollFull k-steps
+  PrefetchEnd,   // end of its first panel
   LocalCount
 };
 
 LinearF32::LinearF32(const KernelRow &row, const LinearShape &shape)
     : VectorAssembler(row.vectorBytes), row(row), shape(shape),
-      panelBytes(shape.k * kPanelColumns * int64_t(sizeof(float))) {}
+      panelBytes(shape.k * kStepBytes),
+      chunks(std::max<int64_t>(1, (shape.k + kChunkLength / 2) / kChunkLength)),
+      lastChunkLength(shape.k - (chunks - 1) * kChunkLength) {}
 
 int LinearF32::panelsForRows(int rows) const {
   Tile tile{rows, row.panelTile};
@@ -106,7 +114,7 @@ bool LinearF32::generate(std::vector<uint8_t> &code, std::string &error) {
 void LinearF32::emitArguments() {
   const std::pair<Local, size_t> copies[] = {
       {PanelsLeft, offsetof(LinearArgs, panels)},
-      {GroupB, offsetof(LinearArgs, b)},
+      {ChunkB, offsetof(LinearArgs, b)},
       {GroupC, offsetof(LinearArgs, c)},
       {GroupBias, offsetof(LinearArgs, bias)},
       {GroupResidual, offsetof(LinearArgs, residual)}};
@@ -114,28 +122,25 @@ void LinearF32::emitArguments() {
     mov(temp, ptr[args + offset]);
     mov(local(place), temp);
   }
-  // Lines of a group / tiles of a group, rounded up, at most one a k-step. This
-  // is before rax, rcx and rdx, which div needs, get their meaning.
+  // The tiles of a chunk fetch equal shares of the next one. This is before
+  // rax, rcx and rdx, which div needs, get their meaning.
   mov(rax, ptr[args + offsetof(LinearArgs, rows)]);
   add(rax, row.rowTile - 1);
   xor_(edx, edx);
   mov(ecx, row.rowTile);
   div(rcx);
   mov(rcx, rax);
-  lea(rax, ptr[rcx + row.panelTile * kUnrollFull - 1]);
+  add(rax, kUnrollFull - 1);
   xor_(edx, edx);
   div(rcx);
-  mov(ecx, kUnrollFull);
-  cmp(rax, rcx);
-  cmova(rax, rcx);
-  mov(local(PrefetchLines), rax);
+  mov(local(PrefetchSteps), rax);
 
   mov(aRowBytes, shape.lda * int64_t(sizeof(float)));
   mov(bPanelBytes, panelBytes);
 }
 
 void LinearF32::emitGroups(int panels, int maxRows) {
-  Label nextGroup, nextTile, lastTile, endOfGroup, tooFewPanels;
+  Label nextGroup, nextChunk, nextTile, lastTile, tileDone, tooFewPanels;
   L(nextGroup);
   cmp(local(PanelsLeft), panels);
   jb(tooFewPanels);
@@ -144,24 +149,19 @@ void LinearF32::emitGroups(int panels, int maxRows) {
     cmp(local(PanelsLeft), panels + 1);
     je(tooFewPanels);
   }
-  mov(a[0], ptr[args + offsetof(LinearArgs, a)]);
+  mov(temp, ptr[args + offsetof(LinearArgs, a)]);
+  mov(local(ChunkA), temp);
+  mov(local(ChunksLeft), int(chunks));
+
+  L(nextChunk);
+  emitPrefetchOfNextChunk(panels);
+  mov(temp, local(ChunkA));
+  mov(local(TileA), temp);
   mov(c, local(GroupC));
   if (shape.residual) {
     mov(temp, local(GroupResidual));
     mov(local(TileResidual), temp);
   }
-  // The next group has as many panels as this one, or all that are left.
-  mov(temp, local(PanelsLeft));
-  sub(temp, panels);
-  mov(prefetch, panels);
-  cmp(temp, prefetch);
-  cmova(temp, prefetch);
-  imul(temp, bPanelBytes);
-  mov(prefetch, local(GroupB));
-  add(prefetch, int(panels * panelBytes));
-  add(temp, prefetch);
-  mov(local(PrefetchEnd), temp);
-
   mov(rowsLeft, ptr[args + offsetof(LinearArgs, rows)]);
   L(nextTile);
   cmp(rowsLeft, 2 * maxRows);
@@ -185,18 +185,27 @@ void LinearF32::emitGroups(int panels, int maxRows) {
     cmp(temp, rows);
     jne(otherRows);
     call(tiles[{rows, panels}]);
-    jmp(endOfGroup);
+    jmp(tileDone);
     L(otherRows);
   }
-  L(endOfGroup);
+  L(tileDone);
   test(rowsLeft, rowsLeft);
   jnz(lastTile);
 
-  add(local(GroupB), int(panels * panelBytes));
+  if (chunks > 1) {
+    add(local(ChunkA), int(kChunkLength * sizeof(float)));
+    add(local(ChunkB), int(kChunkLength * kStepBytes));
+    dec(local(ChunksLeft));
+    jnz(nextChunk);
+  }
+  // ChunkB is behind the last chunk of the first panel, if there are several.
+  add(local(ChunkB),
+      int(panels * panelBytes -
+          (chunks > 1 ? chunks * kChunkLength * kStepBytes : 0)));
   mov(temp, ptr[args + offsetof(LinearArgs, cPanelBytes)]);
   imul(temp, temp, panels);
   add(local(GroupC), temp);
-  const int columnBytes = panels * int(kPanelColumns * sizeof(float));
+  const int columnBytes = panels * kStepBytes;
   if (shape.bias)
     add(local(GroupBias), columnBytes);
   if (shape.residual)
@@ -206,54 +215,108 @@ void LinearF32::emitGroups(int panels, int maxRows) {
   L(tooFewPanels);
 }
 
+/// Points `prefetch` at what follows the chunk at hand: the group's next chunk,
+/// or the first one of the next group.
+void LinearF32::emitPrefetchOfNextChunk(int panels) {
+  const auto setTarget = [&](int64_t distance, int64_t length) {
+    mov(prefetch, local(ChunkB));
+    add(prefetch, int(distance));
+    lea(temp, ptr[prefetch + int(length * kStepBytes)]);
+    mov(local(PrefetchEnd), temp);
+  };
+  const int64_t chunkBytes = kChunkLength * kStepBytes;
+  const int64_t firstLength = chunks > 1 ? kChunkLength : shape.k;
+  Label lastChunk, done;
+  if (chunks > 1) {
+    cmp(local(ChunksLeft), 1);
+    je(lastChunk);
+    setTarget(chunkBytes, std::min(kChunkLength, lastChunkLength));
+    jmp(done);
+    L(lastChunk);
+  }
+  setTarget(panels * panelBytes - (chunks - 1) * chunkBytes, firstLength);
+  Label anotherGroup;
+  cmp(local(PanelsLeft), panels);
+  ja(anotherGroup);
+  mov(local(PrefetchEnd), prefetch);
+  L(anotherGroup);
+  L(done);
+}
+
 void LinearF32::emitTile(Tile tile) {
   const bool full = tile.rows == row.rowTile && tile.panels == row.panelTile;
   const int unroll = full ? kUnrollFull : kUnroll;
-  const int64_t rounds = shape.k / unroll;
 
+  mov(a[0], local(TileA));
   for (int row = 3; row < tile.rows; row += 3) {
     lea(a[row / 3], ptr[a[row / 3 - 1] + aRowBytes * 2]);
     add(a[row / 3], aRowBytes);
   }
-  mov(b[0], local(GroupB));
+  mov(b[0], local(ChunkB));
   for (int panel = 3; panel < tile.panels; panel += 3) {
     lea(b[panel / 3], ptr[b[panel / 3 - 1] + bPanelBytes * 2]);
     add(b[panel / 3], bPanelBytes);
   }
-  xor_(prefetchLines, prefetchLines);
+  xor_(prefetchSteps, prefetchSteps);
   cmp(prefetch, local(PrefetchEnd));
-  cmovb(prefetchLines, local(PrefetchLines));
+  cmovb(prefetchSteps, local(PrefetchSteps));
   for (int page = 1; page <= kPagesAhead; ++page)
-    prefetcht1(ptr[prefetch + page * kPageBytes]);
+    emitPrefetchStep(tile, page * kPageBytes);
 
+  // Between chunks the sums wait in c.
+  Label zeros, summing, store;
+  if (chunks > 1) {
+    cmp(local(ChunksLeft), int(chunks));
+    je(zeros);
+    emitSums(tile, /*load=*/true);
+    jmp(summing);
+  }
+  L(zeros);
   for (int i = 0; i < accumulators(tile); ++i)
     clear(vec(i));
-  if (rounds > 0) {
+  L(summing);
+
+  const int64_t lastRounds = lastChunkLength / unroll;
+  if (lastRounds > 0) {
+    mov(kLeft, lastRounds);
+    if (chunks > 1) {
+      mov(temp, kChunkLength / unroll);
+      cmp(local(ChunksLeft), 1);
+      cmovne(kLeft, temp);
+    }
     Label nextRound;
-    mov(kLeft, rounds);
     align(32);
     L(nextRound);
     for (int k = 0; k < unroll; ++k) {
-      emitPrefetch(k, unroll);
+      Label noPrefetch;
+      cmp(prefetchSteps, k * kUnrollFull / unroll);
+      jbe(noPrefetch);
+      emitPrefetchStep(tile, 0);
+      add(prefetch, kStepBytes);
+      L(noPrefetch);
       emitStep(tile, k);
     }
     for (int row = 0; row < tile.rows; row += 3)
       add(a[row / 3], unroll * int(sizeof(float)));
     for (int panel = 0; panel < tile.panels; panel += 3)
-      add(b[panel / 3], unroll * int(kPanelColumns * sizeof(float)));
+      add(b[panel / 3], unroll * kStepBytes);
     dec(kLeft);
     jnz(nextRound);
   }
-  for (int k = 0; k < shape.k % unroll; ++k)
+  if (chunks > 1) {
+    cmp(local(ChunksLeft), 1);
+    jne(store);
+  }
+  for (int k = 0; k < lastChunkLength % unroll; ++k)
     emitStep(tile, k);
-
   emitEpilogue(tile);
+  L(store);
+  emitSums(tile, /*load=*/false);
 
-  const int64_t floatBytes = sizeof(float);
-  add(a[0], int((tile.rows * shape.lda - rounds * unroll) * floatBytes));
-  add(c, int(tile.rows * shape.ldc * floatBytes));
+  add(local(TileA), int(tile.rows * shape.lda * sizeof(float)));
+  add(c, int(tile.rows * shape.ldc * sizeof(float)));
   if (shape.residual)
-    add(local(TileResidual), int(tile.rows * shape.ldr * floatBytes));
+    add(local(TileResidual), int(tile.rows * shape.ldr * sizeof(float)));
 }
 
 void LinearF32::emitStep(Tile tile, int k) {
@@ -279,16 +342,14 @@ void LinearF32::emitStep(Tile tile, int k) {
   }
 }
 
-/// Fetches a line of the next group if the round still has one to fetch. Spread
-/// over the k-steps, because lines that are asked for at once fill the buffers
-/// that the loads of this group need.
-void LinearF32::emitPrefetch(int k, int unroll) {
-  Label none;
-  cmp(prefetchLines, k * kUnrollFull / unroll);
-  jbe(none);
-  prefetcht1(ptr[prefetch]);
-  add(prefetch, kLineBytes);
-  L(none);
+/// Fetches one k-step of the next chunk. Spread over the k-steps, because lines
+/// that are asked for at once fill the buffers that the loads of this chunk
+/// need.
+void LinearF32::emitPrefetchStep(Tile tile, int offset) {
+  const int panels = std::min(tile.panels, row.panelTile);
+  for (int panel = 0; panel < panels; ++panel)
+    prefetcht1(panel == 0 ? ptr[prefetch + offset]
+                          : ptr[prefetch + bPanelBytes * panel + offset]);
 }
 
 void LinearF32::emitEpilogue(Tile tile) {
@@ -322,13 +383,22 @@ void LinearF32::emitEpilogue(Tile tile) {
         vaddps(acc(tile, m, v), acc(tile, m, v),
                ptr[temp + m * int(shape.ldr) * floatBytes + v * vectorBytes]);
   }
+}
 
+/// Moves the accumulators from or to c.
+void LinearF32::emitSums(Tile tile, bool load) {
   mov(temp, c);
   for (int panel = 0; panel < tile.panels; ++panel) {
     for (int m = 0; m < tile.rows; ++m)
-      for (int v = 0; v < vectorsPerPanel(); ++v)
-        vmovups(ptr[temp + m * int(shape.ldc) * floatBytes + v * vectorBytes],
-                acc(tile, m, panel * vectorsPerPanel() + v));
+      for (int v = 0; v < vectorsPerPanel(); ++v) {
+        const Vec sum = acc(tile, m, panel * vectorsPerPanel() + v);
+        const Address place =
+            ptr[temp + m * int(shape.ldc * sizeof(float)) + v * vectorBytes];
+        if (load)
+          vmovups(sum, place);
+        else
+          vmovups(place, sum);
+      }
     if (panel + 1 < tile.panels)
       add(temp, ptr[args + offsetof(LinearArgs, cPanelBytes)]);
   }

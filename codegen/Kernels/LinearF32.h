@@ -29,9 +29,10 @@ namespace encast {
 /// fewer rows than vectors, A stays in registers and B passes through instead.
 ///
 ///   for each group of panels (3, 2 or 1; more if there are few rows)
-///     for each tile of rows: all of them see the group while it is in the L2
-///       for each k: multiply; fetch a share of the next group into the L2
-///       bias, activation, residual in registers; store
+///     for each chunk of a long k: the sums wait in c in between
+///       for each tile of rows: all see the chunk while it is in the L2
+///         for each k: multiply; fetch a share of the next chunk into the L2
+///         behind the last chunk: bias, activation, residual in registers
 ///
 /// The rows left after the full tiles are dealt with in one or two tiles of
 /// nearly the same height, so that none is too low to hide the latency of FMA.
@@ -67,12 +68,15 @@ private:
   void emitGroups(int panels, int maxRows);
   void emitTile(Tile tile);
   void emitStep(Tile tile, int k);
-  void emitPrefetch(int k, int unroll);
+  void emitPrefetchOfNextChunk(int panels);
+  void emitPrefetchStep(Tile tile, int offset);
   void emitEpilogue(Tile tile);
+  void emitSums(Tile tile, bool load);
 
   const KernelRow &row;
   const LinearShape shape;
   const int64_t panelBytes;
+  const int64_t chunks, lastChunkLength; // of k
   /// Subroutines that are called, by rows and panels.
   std::map<std::pair<int, int>, Xbyak::Label> tiles;
 
@@ -85,8 +89,8 @@ private:
   const Xbyak::Reg64 kLeft = r12;
   const Xbyak::Reg64 rowsLeft = r13;
   const Xbyak::Reg64 c = r14;
-  const Xbyak::Reg64 prefetch = r15;      // next line of the next group
-  const Xbyak::Reg64 prefetchLines = rbp; // in kUnrollFull k-steps
+  const Xbyak::Reg64 prefetch = r15; // k-step of the next chunk, first panel
+  const Xbyak::Reg64 prefetchSteps = rbp; // in kUnrollFull k-steps
   const Xbyak::Reg64 temp = rsi;
 };
 

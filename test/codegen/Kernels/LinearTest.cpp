@@ -78,8 +78,11 @@ TEST_P(Linear, ComputesEveryNumberOfPanels) {
   }
 }
 
+// From 1152 on, k is cut into chunks.
 TEST_P(Linear, ComputesEveryK) {
-  std::vector<int64_t> sizes = {63, 64, 65, 127, 384, 1000, 3072};
+  std::vector<int64_t> sizes = {63,   64,   65,   127,  384,  1000,
+                                1151, 1152, 1153, 1159, 1536, 1541,
+                                1919, 1920, 2047, 2303, 2304, 3072};
   for (int64_t k = 1; k <= 35; ++k)
     sizes.push_back(k);
   for (int64_t k : sizes) {
@@ -94,20 +97,22 @@ TEST_P(Linear, ComputesEveryK) {
 }
 
 TEST_P(Linear, LeavesTheGapsOfWideStridesUntouched) {
-  LinearShape shape = denseShape(21, 3);
-  shape.lda += 7;
-  shape.ldc += 5;
-  shape.ldr += 3;
-  shape.bias = shape.residual = true;
-  auto kernel = linearKernel(GetParam(), shape);
-  LinearProblem problem({GetParam().rowTile + 3, 3}, shape, 1);
-  problem.run(*kernel);
-  expectBits(problem);
+  for (int64_t k : {21, 1300}) {
+    LinearShape shape = denseShape(k, 3);
+    shape.lda += 7;
+    shape.ldc += 5;
+    shape.ldr += 3;
+    shape.bias = shape.residual = true;
+    auto kernel = linearKernel(GetParam(), shape);
+    LinearProblem problem({GetParam().rowTile + 3, 3}, shape, 1);
+    problem.run(*kernel);
+    expectBits(problem);
+  }
 }
 
 TEST_P(Linear, WritesPanelsApart) {
   for (int64_t panels : {1, 2, 4, 7}) {
-    LinearShape shape = denseShape(17, panels);
+    LinearShape shape = denseShape(panels == 7 ? 1170 : 17, panels);
     shape.ldc = kPanelColumns;
     shape.bias = true;
     auto kernel = linearKernel(GetParam(), shape);
@@ -189,7 +194,7 @@ TEST_P(Linear, IsExactOnSmallIntegers) {
 }
 
 TEST_P(Linear, GivesTheSameBitsForEverySplitOfRowsAndPanels) {
-  LinearShape shape = denseShape(50, 11);
+  LinearShape shape = denseShape(1200, 11);
   shape.bias = shape.residual = true;
   shape.activation = Activation::Gelu;
   auto kernel = linearKernel(GetParam(), shape);
