@@ -203,8 +203,12 @@ Value EncoderBuilder::sentenceEmbedding(Value x) {
     case SentenceModule::Kind::Dense: {
       Value y = activation(linear(result, module.dense), module.activation,
                            module.dense.name);
-      if (module.residual.weight.present())
-        y = add(y, linear(result, module.residual), module.residual.name);
+      if (module.useResidual)
+        y = add(y,
+                module.residual.weight.present()
+                    ? linear(result, module.residual)
+                    : result,
+                module.dense.name);
       result = y;
       break;
     }

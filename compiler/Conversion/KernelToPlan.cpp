@@ -14,6 +14,7 @@
 #include "dialects/Kernel/Layout.h"
 #include "encast_abi.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace encast {
@@ -236,6 +237,17 @@ SlotOp PlanBuilder::indexSlot(SlotKind kind) {
 }
 
 LogicalResult PlanBuilder::makeSlots() {
+  llvm::StringSet<> stored;
+  for (Operation &op : func.getBody().front()) {
+    if (auto store = dyn_cast<kernel::StoreOp>(op))
+      stored.insert(store.getOutput());
+    else if (auto store = dyn_cast<kernel::LinearStoreOp>(op))
+      stored.insert(store.getOutput());
+  }
+  for (auto output : func.getOps<kernel::OutputOp>())
+    if (!stored.contains(output.getName()))
+      return output.emitOpError()
+             << "'" << output.getName() << "' is stored by no operation";
   for (auto [index, output] :
        llvm::enumerate(func.getOps<kernel::OutputOp>())) {
     SlotOp slot = addSlot("output." + output.getName(), SlotKind::Output);

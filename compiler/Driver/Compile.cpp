@@ -125,12 +125,19 @@ bool Compilation::parse() {
 }
 
 bool Compilation::chooseTargets(std::vector<TargetCpu> &targets) {
-  std::string error;
-  if (!parseTargets(options.targets.empty() ? "host" : options.targets, targets,
-                    error)) {
+  ModuleOp module = *variants.front().module;
+  std::string names = options.targets, error;
+  auto printed = module->getAttrOfType<StringAttr>(encoder::kTargetsAttrName);
+  if (names.empty() && printed)
+    names = printed.getValue().str();
+  module->removeAttr(encoder::kTargetsAttrName);
+  if (!parseTargets(names.empty() ? "host" : names, targets, error)) {
     reportError("--target: " + error);
     return false;
   }
+  if (options.stage == Stage::Encoder && !names.empty())
+    module->setAttr(encoder::kTargetsAttrName,
+                    StringAttr::get(&context, names));
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include "compiler/Driver/Compile.h"
 #include "compiler/Driver/Diagnostics.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace encast;
@@ -53,10 +54,17 @@ int main(int argc, char **argv) {
         << "\n";
   });
   cl::HideUnrelatedOptions(category, compileCommand);
+  std::string complaint;
+  llvm::raw_string_ostream complaints(complaint);
   if (!cl::ParseCommandLineOptions(
           argc, argv, "casts transformer encoders into shared libraries\n",
-          &llvm::errs()))
+          &complaints)) {
+    llvm::StringRef line = llvm::StringRef(complaint).split('\n').first;
+    line.consume_front(llvm::sys::path::filename(argv[0]));
+    line.consume_front(": ");
+    reportError(line);
     return 1;
+  }
   if (!compileCommand) {
     reportError("expected a command: encast compile MODEL -o OUT.so");
     return 1;

@@ -45,6 +45,10 @@ inline int64_t getColumns(mlir::Value value) {
 /// default_output and metadata (JSON).
 constexpr llvm::StringLiteral kModelAttrName = "encoder.model";
 
+/// String attribute of a printed module: the targets that --target named when
+/// it was printed, which finishing it takes unless told otherwise.
+constexpr llvm::StringLiteral kTargetsAttrName = "encoder.targets";
+
 } // namespace encast::encoder
 
 #endif // ENCAST_DIALECTS_ENCODER_ENCODER_H

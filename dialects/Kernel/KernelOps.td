@@ -49,9 +49,15 @@ def Kernel_GatherAttr : EnumAttr<Kernel_Dialect, Kernel_Gather, "index"> {
 class Kernel_Op<string mnemonic, list<Trait> traits = []>
     : Op<Kernel_Dialect, mnemonic, traits>;
 
+/// Where in the model an operation comes from.
+def Kernel_Origin {
+  dag attributes = (ins OptionalAttr<StrAttr>:$name,
+                        OptionalAttr<I64Attr>:$layer);
+}
+
 class Kernel_RowsOp<string mnemonic, list<Trait> traits = []>
     : Kernel_Op<mnemonic, !listconcat(traits, [Pure])> {
-  dag origin = (ins OptionalAttr<StrAttr>:$name, OptionalAttr<I64Attr>:$layer);
+  dag origin = Kernel_Origin.attributes;
 }
 
 def Kernel_DefineOp : Kernel_Op<"define", [Symbol]> {
@@ -130,7 +136,7 @@ def Kernel_LinearOp : Kernel_RowsOp<"linear"> {
   let hasVerifier = 1;
 }
 
-def Kernel_LinearStoreOp : Kernel_RowsOp<"linear_store"> {
+def Kernel_LinearStoreOp : Kernel_Op<"linear_store"> {
   let summary = "a linear whose result goes to an output, group by group";
   let description = [{
     A group of `panel_tile` panels is computed into the thread's workspace and its
@@ -146,7 +152,7 @@ def Kernel_LinearStoreOp : Kernel_RowsOp<"linear_store"> {
                             OptionalAttr<FlatSymbolRefAttr>:$transpose,
                             FlatSymbolRefAttr:$store, StrAttr:$output,
                             I64Attr:$columns, I64Attr:$panel_tile,
-                            I64Attr:$row_tile), origin);
+                            I64Attr:$row_tile), Kernel_Origin.attributes);
   let assemblyFormat = [{
     $kernel `(` $input `,` $weight (`,` `bias` $bias^)?
     (`,` `transpose` $transpose^)? `)` `to` $output `by` $store
