@@ -204,8 +204,19 @@ bool Compilation::write() {
   for (ModuleOp module : modules)
     for (auto file : module.getOps<encoder::SourceOp>())
       source.expect(file.getPath().str(), file.getSha256().str());
+  namespace path = llvm::sys::path;
+  StringRef folder = path::parent_path(options.output);
+  llvm::SmallString<128> weightsFile(options.weightsFile);
+  if (!weightsFile.empty() && path::parent_path(weightsFile).empty()) {
+    weightsFile = folder;
+    path::append(weightsFile, options.weightsFile);
+  } else if (!weightsFile.empty() && path::parent_path(weightsFile) != folder) {
+    reportError("--weights: " + options.weightsFile +
+                " is not in the folder of " + options.output);
+    return false;
+  }
   std::string error;
-  if (!writeArtifact(model, source, options.output, options.weightsFile,
+  if (!writeArtifact(model, source, options.output, weightsFile.str().str(),
                      error)) {
     reportError(error);
     return false;

@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
   cl::opt<std::string> model(cl::Positional, cl::value_desc("MODEL"),
                              cl::desc("a Hugging Face folder, or a printed "
                                       "stage (.mlir)"),
-                             cl::Required, in, group);
+                             in, group);
   cl::opt<std::string> output("o", cl::value_desc("OUT.so"),
                               cl::desc("the artifact to write"), in, group);
   cl::opt<std::string> target(
@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
       cl::desc("stop at a stage and print it: " + stageNames()), in, group);
   cl::opt<std::string> weights(
       "weights", cl::value_desc("FILE"),
-      cl::desc("write the weights to this file, beside the artifact"), in,
+      cl::desc("write the weights to this file beside the artifact"), in,
       group);
   cl::opt<std::string> weightsRoot(
       "weights-root", cl::value_desc("DIR"),
@@ -67,6 +67,11 @@ int main(int argc, char **argv) {
   }
   if (!compileCommand) {
     reportError("expected a command: encast compile MODEL -o OUT.so");
+    return 1;
+  }
+
+  if (model.empty()) {
+    reportError("expected a model: encast compile MODEL -o OUT.so");
     return 1;
   }
 

@@ -161,7 +161,7 @@ REFUSALS = [
             with_config(num_hidden_layers=-1)),
     Refusal("epsilon_not_a_number", "layer_norm_eps",
             with_config(layer_norm_eps="small")),
-    Refusal("fewer_layers_than_claimed", r"encoder\.layer\.3",
+    Refusal("fewer_layers_than_claimed", "num_hidden_layers",
             with_config(num_hidden_layers=4)),
     Refusal("shape_against_config", "word_embeddings.*211",
             with_config(vocab_size=212)),
@@ -195,7 +195,7 @@ REFUSALS = [
     Refusal("stage_unknown", "binary.*encoder", options=["--emit=binary"]),
     Refusal("option_unknown", "fast-math", options=["--fast-math"]),
     Refusal("weights_place_unknown", "weights",
-            options=["--weights=elsewhere"]),
+            options=["--weights=elsewhere/weights"]),
 ]
 
 
