@@ -20,7 +20,7 @@ namespace encast {
 /// Columns of a weight panel, the same for every f32 kernel.
 constexpr int64_t kPanelColumns = 16;
 /// Keys between two updates of the running maximum in attention.
-constexpr int64_t kAttentionKeyBlock = 64;
+constexpr int64_t kAttentionKeyBlock = 128;
 
 /// Elementwise functions of an epilogue, on f32. Listed in Activations.def with
 /// their name in IR; formulas in the table of activations of the README.
