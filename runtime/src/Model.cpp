@@ -11,6 +11,7 @@
 #include "runtime/src/Cpu.h"
 #include "runtime/src/Errors.h"
 #include "runtime/src/PublicStruct.h"
+#include "runtime/src/Variant.h"
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -39,34 +40,10 @@ void destroyModel(encast_model *model) {
   free(model);
 }
 
-/// The best variant that this CPU runs, or the one of the given name.
-encast_status chooseVariant(const ArtifactView &view, const char *name,
-                            uint64_t &chosen, encast_error *error) {
-  uint64_t cpu = cpuFeatures();
-  bool named = false, found = false;
-  Text known, lacks;
-  for (uint64_t i = 0; i < view->variants.count; ++i) {
-    const encast_abi_variant &variant = view.variant(i);
-    const char *variantName = view.string(variant.name);
-    known.appendToList(variantName);
-    if (name && strcmp(name, variantName))
-      continue;
-    named = true;
-    if (uint64_t missing = variant.cpu_features & ~cpu) {
-      lacks.appendToList("variant ");
-      lacks.append(variantName);
-      lacks.append(" needs ");
-      appendFeatureNames(missing, lacks);
-      continue;
-    }
-    if (!found || variant.rank > view.variant(chosen).rank)
-      chosen = i;
-    found = true;
-  }
-  if (!named)
-    return unknownVariant(error, name, known);
-  if (!found)
-    return cpuUnsupported(error, lacks);
+/// Chooses a variant for the machine at hand and asks for what it needs.
+encast_status chooseHere(const ArtifactView &view, const char *name,
+                         uint64_t &chosen, encast_error *error) {
+  ENCAST_TRY(chooseVariant(view, name, cpuFeatures(), chosen, error));
   constexpr uint64_t tiles = ENCAST_CPU_AMX_INT8 | ENCAST_CPU_AMX_BF16;
   if (view.variant(chosen).cpu_features & tiles)
     if (int systemError = requestTileState())
@@ -157,7 +134,7 @@ encast_status loadModel(const char *path, const encast_model_options &options,
     ArtifactFile found;
     ENCAST_TRY(
         validateArtifact(contents.data(), contents.size(), found, error));
-    ENCAST_TRY(chooseVariant(found.view, options.variant, variant, error));
+    ENCAST_TRY(chooseHere(found.view, options.variant, variant, error));
     id = found.view.id();
     weightsOffset = found.weightsOffset;
   }

@@ -143,19 +143,21 @@ PoolOptions choosePool(const encast_session &session) {
 /// Cuts one block of memory into tables, each on cache lines of its own.
 class Tables {
 public:
-  explicit Tables(char *memory) : memory(memory) {}
+  /// `memory` may be null, to learn the size.
+  explicit Tables(void *memory)
+      : address(reinterpret_cast<uintptr_t>(memory)) {}
   template <typename Row> void place(Row *&table, uint64_t count) {
-    table = reinterpret_cast<Row *>(memory + bytes);
+    table = reinterpret_cast<Row *>(address + bytes);
     bytes += (count * sizeof(Row) + 63) / 64 * 64;
   }
   uint64_t size() const { return bytes; }
 
 private:
-  char *memory;
+  uintptr_t address;
   uint64_t bytes = 0;
 };
 
-uint64_t placeTables(encast_session &session, char *memory, int threads) {
+uint64_t placeTables(encast_session &session, void *memory, int threads) {
   const encast_abi_variant &variant = *session.model->variant;
   Tables tables(memory);
   tables.place(session.perThread, threads);
@@ -179,7 +181,7 @@ encast_status allocateTables(encast_session &session, int threads,
     return outOfMemory(error, "a session", bytes);
   }
   memset(memory, 0, bytes);
-  placeTables(session, static_cast<char *>(memory), threads);
+  placeTables(session, memory, threads);
   uint64_t stride = (session.callCount() + 7) / 8 * 8;
   for (int i = 0; i < threads; ++i) {
     new (&session.claims[0][i]) Claim;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <ftw.h>
+#include <map>
 #include <unistd.h>
 
 namespace encast::test {
@@ -40,14 +41,17 @@ public:
       append(bytes, row);
     return table;
   }
-  /// Strings stand in the second half of the descriptor's room.
+  /// Strings stand behind kStrings, each once.
   uint64_t string(const std::string &text) {
-    uint64_t offset = kStrings + strings.size();
-    strings.insert(strings.end(), text.c_str(), text.c_str() + text.size() + 1);
-    return offset;
+    auto [place, isNew] = offsets.try_emplace(text, kStrings + strings.size());
+    if (isNew)
+      strings.insert(strings.end(), text.c_str(),
+                     text.c_str() + text.size() + 1);
+    return place->second;
   }
   Bytes finish() {
-    if (bytes.size() > kStrings || strings.size() > kStrings)
+    if (bytes.size() > kStrings ||
+        kStrings + strings.size() > TEST_DESCRIPTOR_BYTES)
       stop("descriptor too large for", "TEST_DESCRIPTOR_BYTES");
     header.descriptor_bytes = kStrings + strings.size();
     memcpy(bytes.data(), &header, sizeof(header));
@@ -58,8 +62,9 @@ public:
   }
 
 private:
-  static constexpr uint64_t kStrings = TEST_DESCRIPTOR_BYTES / 2;
+  static constexpr uint64_t kStrings = TEST_DESCRIPTOR_BYTES / 3 * 2;
   Bytes bytes, strings;
+  std::map<std::string, uint64_t> offsets;
 };
 
 runtime::ElfFile parsed(const Bytes &file) {
@@ -116,11 +121,11 @@ Frame addWeightsSection(Bytes library, uint64_t weightsBytes) {
   weights.sh_addralign = 4096;
   names.sh_offset = weights.sh_offset + weights.sh_size;
   names.sh_size = nameBytes.size();
-  sections.push_back(weights);
   frame.tail = nameBytes;
   frame.tail.resize(roundedUp(names.sh_offset + nameBytes.size(), 8) -
                     names.sh_offset);
   header.e_shoff = names.sh_offset + frame.tail.size();
+  sections.push_back(weights);
   ++header.e_shnum;
   for (const Elf64_Shdr &section : sections)
     append(frame.tail, section);

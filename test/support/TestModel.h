@@ -55,6 +55,6 @@ enum {
   TEST_SLOTS
 };
 
-#define TEST_DESCRIPTOR_BYTES 32768
+#define TEST_DESCRIPTOR_BYTES 12288
 
 #endif
