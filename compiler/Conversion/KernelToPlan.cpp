@@ -517,7 +517,7 @@ void PlanBuilder::emit(kernel::AttentionOp op) {
            attr({.symbol = workspace.getSymName()})}),
       StringAttr());
   setDemand(call, op);
-  call.setFlopsPerRowAndKey(4 * headSize);
+  call.setFlopsPerRowAndKey(4 * columns);
 }
 
 void PlanBuilder::emitStep(const Step &step, unsigned number) {

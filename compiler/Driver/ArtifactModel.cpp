@@ -7,6 +7,7 @@
 #include "compiler/Pipeline/Pipeline.h"
 #include "dialects/Kernel/Kernel.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace encast;
@@ -213,7 +214,15 @@ static FailureOr<ArtifactVariant> makeVariant(ModuleOp module) {
                                      : slot.getIndex().value_or(0))});
     if (!arena)
       continue;
-    variant.forms.push_back(makeForm(slot));
+    // Many slots of a colour ask for the same.
+    ArtifactForm form = makeForm(slot);
+    bool known = llvm::any_of(variant.forms, [&](const ArtifactForm &other) {
+      return other.colour == form.colour && other.outputs == form.outputs &&
+             other.bytesPerToken == form.bytesPerToken &&
+             other.bytesPerSequence == form.bytesPerSequence;
+    });
+    if (!known)
+      variant.forms.push_back(form);
     variant.colours =
         std::max(variant.colours, slot.getColour().value_or(0) + 1);
   }
@@ -234,6 +243,29 @@ static FailureOr<ArtifactVariant> makeVariant(ModuleOp module) {
   return variant;
 }
 
+/// The model's metadata, an object, with two more members: `sources`, the
+/// SHA-256 of each checkpoint file, and `options` of the compilation.
+static std::string metadataOf(ModuleOp module, StringRef metadata) {
+  std::string members;
+  llvm::raw_string_ostream out(members);
+  llvm::json::OStream json(out);
+  json.object([&] {
+    json.attributeObject("sources", [&] {
+      for (auto source : module.getOps<encoder::SourceOp>())
+        json.attribute(llvm::json::fixUTF8(source.getPath()),
+                       llvm::json::fixUTF8(source.getSha256()));
+    });
+    json.attributeObject("options",
+                         [&] { json.attribute("precision", "f32"); });
+  });
+  metadata = metadata.trim();
+  if (!metadata.consume_front("{") || !metadata.consume_back("}"))
+    return members;
+  return ("{" + metadata + (metadata.trim().empty() ? "" : ",") +
+          StringRef(members).drop_front())
+      .str();
+}
+
 LogicalResult encast::buildArtifactModel(ArrayRef<ModuleOp> variants,
                                          ArtifactModel &model) {
   ModuleOp first = variants.front();
@@ -247,7 +279,7 @@ LogicalResult encast::buildArtifactModel(ArrayRef<ModuleOp> variants,
     return attr ? attr.getInt() : 0;
   };
   model.family = text("family");
-  model.metadata = text("metadata");
+  model.metadata = metadataOf(first, text("metadata"));
   model.vocabulary = integer("vocabulary");
   model.maxTokens = integer("max_tokens");
   model.tokenTypes = integer("token_types");
