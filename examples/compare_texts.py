@@ -3,8 +3,9 @@
 
 usage: examples/compare_texts.py TEXTS.txt EMBEDDINGS.npy
 
-The table has the cosine of each pair of texts in hundredths, and for each text
-the one most like it. Needs the Python package `numpy`.
+The table has the cosine of each pair of texts in hundredths (a dot: below 20),
+and for each text the number of the one most like it. Needs the Python package
+`numpy`.
 """
 
 import pathlib
@@ -12,7 +13,8 @@ import sys
 
 import numpy
 
-TEXT_WIDTH = 44
+TEXT_WIDTH = 32
+FAINT = 0.20  # smaller cosines are shown as dots
 
 
 def shorten(text, width=TEXT_WIDTH):
@@ -29,14 +31,15 @@ def main(texts_path, embeddings_path):
     cosines = vectors @ vectors.T
     best = (cosines - 2 * numpy.eye(len(texts))).argmax(axis=1)
 
-    columns = "".join(f"{number:4}" for number in range(1, len(texts) + 1))
+    columns = "".join(f"{number:3}" for number in range(1, len(texts) + 1))
     print(f"{'':{TEXT_WIDTH + 4}}{columns}  most like")
     for row, text in enumerate(texts):
         cells = "".join(
-            "   ." if column == row else f"{round(100 * cosine):4}"
+            f"{round(100 * cosine):3}"
+            if cosine >= FAINT and column != row else "  ."
             for column, cosine in enumerate(cosines[row]))
         print(f"{row + 1:3} {shorten(text):{TEXT_WIDTH}}{cells}  "
-              f"{best[row] + 1:3}  {shorten(texts[best[row]], 28)}")
+              f"{best[row] + 1:3} ({cosines[row, best[row]]:.2f})")
 
 
 if __name__ == "__main__":
