@@ -163,6 +163,11 @@ void AttentionF32::forEachPlane(const std::function<void(int dims)> &body,
     body(dimsLeft);
 }
 
+void AttentionF32::jumpIfLaterKeys(Label &target) {
+  cmp(kBlock, ptr[args + offsetof(AttentionArgs, k)]);
+  jne(target);
+}
+
 void AttentionF32::transpose4(const Vec (&r)[4], const Vec (&t)[4]) {
   vunpcklps(t[0], r[0], r[1]);
   vunpckhps(t[1], r[0], r[1]);
@@ -175,7 +180,7 @@ void AttentionF32::transpose4(const Vec (&r)[4], const Vec (&t)[4]) {
 }
 
 /// Prepares the state of a block: q^T[dim][lane] = q[lane][dim] * scale *
-/// log2(e), o^T = 0. Lanes without a query repeat the last one.
+/// log2(e). Lanes without a query repeat the last one.
 void AttentionF32::emitQueriesIn(Block block) {
   const int quads = lanes() / 4; // 128-bit lanes of a vector
   const Vec scale = vec(4 * quads + 4);
@@ -239,19 +244,7 @@ void AttentionF32::emitQueriesIn(Block block) {
   for (int v = 0; v < block.vectors; ++v) {
     broadcastConstant(vec(0), -std::numeric_limits<float>::infinity());
     vmovups(ptr[state + maxOffset + v * vectorBytes], vec(0));
-    clear(vec(1));
-    vmovups(ptr[state + sumOffset + v * vectorBytes], vec(1));
   }
-  Label nextDim;
-  lea(vectorPtr, ptr[state + oOffset]);
-  mov(rowsLeft, int(shape.headSize));
-  clear(vec(0));
-  L(nextDim);
-  for (int v = 0; v < block.vectors; ++v)
-    vmovups(ptr[vectorPtr + v * vectorBytes], vec(0));
-  add(vectorPtr, rowBytes(block));
-  dec(rowsLeft);
-  jnz(nextDim);
 }
 
 void AttentionF32::emitStep(Block block, int rows, const RegExp &rowSide,
@@ -326,9 +319,19 @@ void AttentionF32::emitScoreTile(Block block, int keys) {
   add(scorePtr, keys * rowBytes(block));
 }
 
-/// Takes the new maxima over and rescales sums and o^T if any has grown.
+/// Takes the new maxima over and rescales sums and o^T if any has grown. Of the
+/// first block of keys the sums begin, and o^T has no values yet.
 void AttentionF32::emitRescale(Block block) {
-  Label grown, done;
+  Label grown, laterKeys, done;
+  jumpIfLaterKeys(laterKeys);
+  clear(vec(1));
+  for (int v = 0; v < block.vectors; ++v) {
+    vmovups(vec(0), ptr[state + newMaxOffset + v * vectorBytes]);
+    vmovups(ptr[state + maxOffset + v * vectorBytes], vec(0));
+    vmovups(ptr[state + sumOffset + v * vectorBytes], vec(1));
+  }
+  jmp(done);
+  L(laterKeys);
   for (int v = 0; v < block.vectors; ++v) {
     const Vec newMax = vec(3 * v), oldMax = vec(3 * v + 1);
     vmovups(newMax, ptr[state + newMaxOffset + v * vectorBytes]);
@@ -412,10 +415,17 @@ void AttentionF32::emitValues(Block block) {
 /// o^T of `dims` dims of the plane += v^T P^T over the keys of the block.
 void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
   const RegExp o = vectorPtr + firstDim * rowBytes(block);
+  Label laterKeys, started;
+  jumpIfLaterKeys(laterKeys);
+  for (int i = 0; i < dims * block.vectors; ++i)
+    clear(vec(i));
+  jmp(started);
+  L(laterKeys);
   for (int dim = 0; dim < dims; ++dim)
     for (int v = 0; v < block.vectors; ++v)
       vmovups(acc(block, dim, v),
               ptr[o + dim * rowBytes(block) + v * vectorBytes]);
+  L(started);
   lea(rowPtr, ptr[planePtr + firstDim * kFloatBytes]);
   mov(scorePtr, local(Scores));
   mov(rowsLeft, blockKeys);

@@ -84,6 +84,8 @@ private:
   /// apart, times the vectors at `vectorSide`.
   void emitStep(Block block, int rows, const Xbyak::RegExp &rowSide,
                 int strideBytes, const Xbyak::RegExp &vectorSide);
+  /// Jumps unless the block of keys is the first one.
+  void jumpIfLaterKeys(Xbyak::Label &target);
   /// Transposes 4x4 floats in each 128-bit lane of four registers.
   void transpose4(const Vec (&rows)[4], const Vec (&temps)[4]);
 

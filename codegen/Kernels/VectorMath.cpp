@@ -30,16 +30,23 @@ void encast::emitExp2(VectorAssembler &as, const Lanes &lanes) {
   // x = n + f: n an integer, f in [-1/2, 1/2], both exact.
   for (auto &[x, t] : lanes)
     as.vaddps(t[0], x, as.constant(kRoundToInteger));
+  const int n = as.isAvx512() ? 0 : 1;
   for (auto &[x, t] : lanes)
-    as.vsubps(t[1], t[0], as.constant(kRoundToInteger));
+    as.vsubps(t[n], t[0], as.constant(kRoundToInteger));
   for (auto &[x, t] : lanes)
-    as.vsubps(x, x, t[1]);
+    as.vsubps(x, x, t[n]);
   for (auto &[x, t] : lanes)
     as.broadcastConstant(t[1], kExp2[std::size(kExp2) - 1]);
   for (int i = int(std::size(kExp2)) - 2; i >= 0; --i)
     for (auto &[x, t] : lanes)
       as.vfmadd213ps(t[1], x, as.constant(kExp2[i]));
-  // Adds n to the exponent; the other bits of t0 are shifted out.
+  // Times 2^n. The product is exact: 2^f is at least 1 where n is -126. AVX2
+  // adds n to the exponent; the other bits of t0 are shifted out.
+  if (as.isAvx512()) {
+    for (auto &[x, t] : lanes)
+      as.vscalefps(x, t[1], t[0]);
+    return;
+  }
   for (auto &[x, t] : lanes)
     as.vpslld(t[0], t[0], 23);
   for (auto &[x, t] : lanes)

@@ -1,7 +1,7 @@
 //===- VectorMath.h - exp2 and activations in registers ---------*- C++ -*-===//
 ///
 /// \file
-/// Emitters of elementwise functions. The operations and their order are the
+/// Emitters of elementwise functions. The roundings and their order are the
 /// same for both vector widths, and none is an approximation of the hardware
 /// (no rcp, no rsqrt), so a lane gets the same bits everywhere.
 //===----------------------------------------------------------------------===//
