@@ -13,11 +13,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <getopt.h>
 #include <memory>
 #include <string>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
 
@@ -27,6 +27,7 @@ namespace {
 
 // Weights are cold if the same bytes come back only after this many others.
 constexpr size_t kRotationBytes = size_t(448) << 20;
+constexpr size_t kRotationFloats = kRotationBytes / sizeof(float);
 // A sample repeats a problem until it lasts about this long.
 constexpr double kSampleSeconds = 0.7e-3;
 // A sample is quiet if the front end reached this share of what it reaches in
@@ -68,18 +69,30 @@ double median(std::vector<double> values) {
 
 class Bench {
 public:
-  Bench(std::string filter) : filter(std::move(filter)) {
-    weights.resize(kRotationBytes / sizeof(float));
+  Bench(std::string filter, bool hugePages)
+      : filter(std::move(filter)),
+        weights(static_cast<float *>(
+            mmap(nullptr, kRotationBytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    if (weights == MAP_FAILED) {
+      std::perror("bench-kernels: error: weights");
+      std::exit(1);
+    }
+    madvise(weights, kRotationBytes,
+            hugePages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     Random random(1);
-    for (float &value : weights)
-      value = random.uniform();
+    for (size_t i = 0; i < kRotationFloats; ++i)
+      weights[i] = random.uniform();
   }
+  ~Bench() { munmap(weights, kRotationBytes); }
+  Bench(const Bench &) = delete;
+  Bench &operator=(const Bench &) = delete;
 
   void addLinearCases();
   void addAttentionCases();
   void measure(int rounds);
   void print() const;
-  bool writeJson(const char *path) const;
+  bool writeJson(const char *path, bool hugePages) const;
 
 private:
   void add(Case entry) {
@@ -93,9 +106,9 @@ private:
   /// The next `bytes` of the rotating weights, on a cache line.
   const float *nextWeights(size_t &offset, size_t bytes) const {
     const size_t floats = (bytes + 63) / 64 * 64 / sizeof(float);
-    if (offset + floats > weights.size())
+    if (offset + floats > kRotationFloats)
       offset = 0;
-    const float *start = weights.data() + offset;
+    const float *start = weights + offset;
     offset += floats;
     return start;
   }
@@ -105,7 +118,7 @@ private:
   }
 
   const std::string filter;
-  std::vector<float> weights;
+  float *const weights;
   std::vector<Case> cases;
   const FmaPeak peak256{32};
   const std::unique_ptr<FmaPeak> peak512{
@@ -316,15 +329,17 @@ void Bench::print() const {
   }
 }
 
-bool Bench::writeJson(const char *path) const {
+bool Bench::writeJson(const char *path, bool hugePages) const {
   std::FILE *file = std::fopen(path, "w");
   if (!file)
     return false;
   TargetCpu target;
   std::string error;
   resolveHostTarget(target, error);
-  std::fprintf(file, "{\n  \"target\": \"%s\",\n  \"kernels\": [\n",
-               target.name.c_str());
+  std::fprintf(file,
+               "{\n  \"target\": \"%s\",\n  \"weight_page_bytes\": %d,\n"
+               "  \"kernels\": [\n",
+               target.name.c_str(), hugePages ? 2 << 20 : 4 << 10);
   for (const Case &entry : cases) {
     const Result result = resultOf(entry);
     std::fprintf(file,
@@ -341,11 +356,13 @@ bool Bench::writeJson(const char *path) const {
 
 const char kHelp[] =
     "usage: bench-kernels [--filter TEXT] [--rounds N] [--json FILE]\n"
+    "                     [--huge-pages]\n"
     "\n"
     "Times the kernels of Kernels.def that this CPU can run, on one core.\n"
     "  --filter TEXT  only lines whose kernel and problem contain TEXT\n"
     "  --rounds N     samples of each line (default 15)\n"
-    "  --json FILE    writes the table as JSON, too\n";
+    "  --json FILE    writes the table as JSON, too\n"
+    "  --huge-pages   weights in pages of 2 MB instead of 4 KB\n";
 
 } // namespace
 
@@ -358,11 +375,13 @@ int main(int argc, char **argv) {
   const option options[] = {{"filter", required_argument, nullptr, 'f'},
                             {"rounds", required_argument, nullptr, 'r'},
                             {"json", required_argument, nullptr, 'j'},
+                            {"huge-pages", no_argument, nullptr, 'p'},
                             {"help", no_argument, nullptr, 'h'},
                             {}};
   std::string filter;
   const char *json = nullptr;
   int rounds = 15;
+  bool hugePages = false;
   for (int option;
        (option = getopt_long(argc, argv, "", options, nullptr)) != -1;) {
     switch (option) {
@@ -374,6 +393,9 @@ int main(int argc, char **argv) {
       break;
     case 'j':
       json = optarg;
+      break;
+    case 'p':
+      hugePages = true;
       break;
     case 'h':
       std::fputs(kHelp, stdout);
@@ -391,12 +413,12 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "bench-kernels: error: this CPU lacks avx2\n");
     return 1;
   }
-  Bench bench(filter);
+  Bench bench(filter, hugePages);
   bench.addLinearCases();
   bench.addAttentionCases();
   bench.measure(rounds);
   bench.print();
-  if (json && !bench.writeJson(json)) {
+  if (json && !bench.writeJson(json, hugePages)) {
     std::fprintf(stderr, "bench-kernels: error: %s: cannot write\n", json);
     return 1;
   }
