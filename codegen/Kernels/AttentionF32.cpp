@@ -23,6 +23,11 @@ static constexpr int kGroupQueries = 192;
 
 static constexpr double kLog2E = 1.4426950408889634;
 
+/// Of a column in a row, and of a row in a plane.
+static int floatOffset(int column) { return column * kFloatBytes; }
+static int planeOffset(int row) { return row * kPlaneRowBytes; }
+
+namespace {
 /// 8-byte places on the stack. RowOffset has one for each lane of a block.
 enum Local {
   QueriesLeft,
@@ -33,6 +38,7 @@ enum Local {
   BlocksLeft,
   RowOffset
 };
+} // namespace
 
 AttentionF32::AttentionF32(const KernelRow &row, const AttentionShape &shape)
     : VectorAssembler(row.vectorBytes), shape(shape),
@@ -45,7 +51,8 @@ AttentionF32::AttentionF32(const KernelRow &row, const AttentionShape &shape)
 
 int64_t AttentionF32::workspaceBytes() const {
   const int64_t scoreBytes = kAttentionKeyBlock * kMaxVectors * vectorBytes;
-  return (maxGroupSize * stateBytes + scoreBytes + 63) / 64 * 64;
+  const int64_t bytes = int64_t(maxGroupSize) * stateBytes + scoreBytes;
+  return (bytes + 63) / 64 * 64;
 }
 
 AttentionF32::Block AttentionF32::blockOf(int vectors) const {
@@ -196,7 +203,7 @@ void AttentionF32::emitQueriesIn(Block block) {
   xor_(temp, temp);
   xor_(step, step);
   L(nextOffset);
-  mov(qword[rsp + step * 8 + RowOffset * 8], temp);
+  mov(qword[rsp + step * 8 + 8 * size_t(RowOffset)], temp);
   add(temp, kPlaneRowBytes);
   cmp(temp, rowsLeft);
   cmova(temp, rowsLeft);
@@ -207,7 +214,7 @@ void AttentionF32::emitQueriesIn(Block block) {
   mov(step, ptr[args + offsetof(AttentionArgs, qPlaneBytes)]);
   for (int v = 0; v < block.vectors; ++v) {
     mov(planePtr, local(Queries));
-    lea(vectorPtr, ptr[state + v * vectorBytes]);
+    lea(vectorPtr, vectorAt(state, v));
     forEachPlane(
         [&](int dims) {
           // As many columns as a vector has lanes at a time: quads * 4.
@@ -216,10 +223,10 @@ void AttentionF32::emitQueriesIn(Block block) {
             for (int lane = 0; lane < lanes(); ++lane) {
               mov(temp, local(RowOffset + v * lanes() + lane));
               for (int group = 0; group < groups; ++group)
-                insertQuad(vec(4 * group + lane % 4),
-                           ptr[planePtr + temp + first * kFloatBytes +
-                               group * kQuadBytes],
-                           lane / 4);
+                insertQuad(
+                    vec(4 * group + lane % 4),
+                    ptr[planePtr + temp + floatOffset(first + 4 * group)],
+                    lane / 4);
             }
             for (int group = 0; group < groups; ++group) {
               const Vec rows[4] = {vec(4 * group), vec(4 * group + 1),
@@ -230,7 +237,7 @@ void AttentionF32::emitQueriesIn(Block block) {
                 if (dim >= dims)
                   continue;
                 vmulps(rows[i], rows[i], scale);
-                vmovups(ptr[vectorPtr + dim * rowBytes(block)], rows[i]);
+                vmovups(ptr[vectorPtr + rowOffset(block, dim)], rows[i]);
               }
             }
           }
@@ -243,19 +250,19 @@ void AttentionF32::emitQueriesIn(Block block) {
 
   for (int v = 0; v < block.vectors; ++v) {
     broadcastConstant(vec(0), -std::numeric_limits<float>::infinity());
-    vmovups(ptr[state + maxOffset + v * vectorBytes], vec(0));
+    vmovups(vectorAt(state + maxOffset, v), vec(0));
   }
 }
 
 void AttentionF32::emitStep(Block block, int rows, const RegExp &rowSide,
                             int strideBytes, const RegExp &vectorSide) {
   for (int v = 0; v < block.vectors; ++v)
-    vmovups(spare(block, rows, v), ptr[vectorSide + v * vectorBytes]);
+    vmovups(spare(block, rows, v), vectorAt(vectorSide, v));
   const int broadcasts =
       std::min(4, registers() - rows * block.vectors - block.vectors);
   for (int row = 0; row < rows; ++row) {
     const Vec broadcast = spare(block, rows, block.vectors + row % broadcasts);
-    vbroadcastss(broadcast, dword[rowSide + row * strideBytes]);
+    vbroadcastss(broadcast, dword[rowSide + size_t(row) * size_t(strideBytes)]);
     for (int v = 0; v < block.vectors; ++v)
       vfmadd231ps(acc(block, row, v), broadcast, spare(block, rows, v));
   }
@@ -263,8 +270,8 @@ void AttentionF32::emitStep(Block block, int rows, const RegExp &rowSide,
 
 void AttentionF32::emitScores(Block block) {
   for (int v = 0; v < block.vectors; ++v) {
-    vmovups(vec(0), ptr[state + maxOffset + v * vectorBytes]);
-    vmovups(ptr[state + newMaxOffset + v * vectorBytes], vec(0));
+    vmovups(vec(0), vectorAt(state + maxOffset, v));
+    vmovups(vectorAt(state + newMaxOffset, v), vec(0));
   }
   mov(rowPtr, kBlock);
   mov(scorePtr, local(Scores));
@@ -296,8 +303,8 @@ void AttentionF32::emitScoreTile(Block block, int keys) {
   forEachPlane(
       [&](int dims) {
         for (int dim = 0; dim < dims; ++dim)
-          emitStep(block, keys, planePtr + dim * kFloatBytes, kPlaneRowBytes,
-                   vectorPtr + dim * rowBytes(block));
+          emitStep(block, keys, planePtr + floatOffset(dim), kPlaneRowBytes,
+                   vectorPtr + rowOffset(block, dim));
       },
       [&] {
         add(planePtr, kvPlaneBytes);
@@ -305,7 +312,7 @@ void AttentionF32::emitScoreTile(Block block, int keys) {
       });
   for (int v = 0; v < block.vectors; ++v) {
     const Vec max = spare(block, keys, v);
-    const Address newMax = ptr[state + newMaxOffset + v * vectorBytes];
+    const Address newMax = vectorAt(state + newMaxOffset, v);
     vmovups(max, newMax);
     for (int key = 0; key < keys; ++key)
       vmaxps(max, max, acc(block, key, v));
@@ -313,7 +320,7 @@ void AttentionF32::emitScoreTile(Block block, int keys) {
   }
   for (int key = 0; key < keys; ++key)
     for (int v = 0; v < block.vectors; ++v)
-      vmovups(ptr[scorePtr + key * rowBytes(block) + v * vectorBytes],
+      vmovups(vectorAt(scorePtr + rowOffset(block, key), v),
               acc(block, key, v));
   add(rowPtr, keys * kPlaneRowBytes);
   add(scorePtr, keys * rowBytes(block));
@@ -326,16 +333,16 @@ void AttentionF32::emitRescale(Block block) {
   jumpIfLaterKeys(laterKeys);
   clear(vec(1));
   for (int v = 0; v < block.vectors; ++v) {
-    vmovups(vec(0), ptr[state + newMaxOffset + v * vectorBytes]);
-    vmovups(ptr[state + maxOffset + v * vectorBytes], vec(0));
-    vmovups(ptr[state + sumOffset + v * vectorBytes], vec(1));
+    vmovups(vec(0), vectorAt(state + newMaxOffset, v));
+    vmovups(vectorAt(state + maxOffset, v), vec(0));
+    vmovups(vectorAt(state + sumOffset, v), vec(1));
   }
   jmp(done);
   L(laterKeys);
   for (int v = 0; v < block.vectors; ++v) {
     const Vec newMax = vec(3 * v), oldMax = vec(3 * v + 1);
-    vmovups(newMax, ptr[state + newMaxOffset + v * vectorBytes]);
-    vmovups(oldMax, ptr[state + maxOffset + v * vectorBytes]);
+    vmovups(newMax, vectorAt(state + newMaxOffset, v));
+    vmovups(oldMax, vectorAt(state + maxOffset, v));
     jumpIfAnyDiffers(newMax, oldMax, vec(9), temp, grown);
   }
   jmp(done);
@@ -343,8 +350,8 @@ void AttentionF32::emitRescale(Block block) {
   std::vector<MathLane> factors;
   for (int v = 0; v < block.vectors; ++v) {
     const Vec newMax = vec(3 * v), factor = vec(3 * v + 1);
-    const Address max = ptr[state + maxOffset + v * vectorBytes];
-    vmovups(newMax, ptr[state + newMaxOffset + v * vectorBytes]);
+    const Address max = vectorAt(state + maxOffset, v);
+    vmovups(newMax, vectorAt(state + newMaxOffset, v));
     vmovups(factor, max);
     vmovups(max, newMax);
     vsubps(factor, factor, newMax);
@@ -352,7 +359,7 @@ void AttentionF32::emitRescale(Block block) {
   }
   emitExp2(*this, factors);
   for (int v = 0; v < block.vectors; ++v) {
-    const Address sum = ptr[state + sumOffset + v * vectorBytes];
+    const Address sum = vectorAt(state + sumOffset, v);
     vmulps(vec(9), factors[v].value, sum);
     vmovups(sum, vec(9));
   }
@@ -361,8 +368,8 @@ void AttentionF32::emitRescale(Block block) {
   mov(rowsLeft, int(shape.headSize));
   L(nextDim);
   for (int v = 0; v < block.vectors; ++v) {
-    vmulps(vec(9), factors[v].value, ptr[vectorPtr + v * vectorBytes]);
-    vmovups(ptr[vectorPtr + v * vectorBytes], vec(9));
+    vmulps(vec(9), factors[v].value, vectorAt(vectorPtr, v));
+    vmovups(vectorAt(vectorPtr, v), vec(9));
   }
   add(vectorPtr, rowBytes(block));
   dec(rowsLeft);
@@ -375,27 +382,27 @@ void AttentionF32::emitSoftmax(Block block) {
   std::vector<MathLane> lanes;
   for (int v = 0; v < block.vectors; ++v) {
     lanes.emplace_back(vec(5 * v), vec(5 * v + 1), vec(5 * v + 2));
-    vmovups(vec(5 * v + 3), ptr[state + maxOffset + v * vectorBytes]);
-    vmovups(vec(5 * v + 4), ptr[state + sumOffset + v * vectorBytes]);
+    vmovups(vec(5 * v + 3), vectorAt(state + maxOffset, v));
+    vmovups(vec(5 * v + 4), vectorAt(state + sumOffset, v));
   }
   Label nextKey;
   mov(scorePtr, local(Scores));
   mov(rowsLeft, blockKeys);
   L(nextKey);
   for (int v = 0; v < block.vectors; ++v) {
-    vmovups(lanes[v].value, ptr[scorePtr + v * vectorBytes]);
+    vmovups(lanes[v].value, vectorAt(scorePtr, v));
     vsubps(lanes[v].value, lanes[v].value, vec(5 * v + 3));
   }
   emitExp2(*this, lanes);
   for (int v = 0; v < block.vectors; ++v) {
-    vmovups(ptr[scorePtr + v * vectorBytes], lanes[v].value);
+    vmovups(vectorAt(scorePtr, v), lanes[v].value);
     vaddps(vec(5 * v + 4), vec(5 * v + 4), lanes[v].value);
   }
   add(scorePtr, rowBytes(block));
   dec(rowsLeft);
   jnz(nextKey);
   for (int v = 0; v < block.vectors; ++v)
-    vmovups(ptr[state + sumOffset + v * vectorBytes], vec(5 * v + 4));
+    vmovups(vectorAt(state + sumOffset, v), vec(5 * v + 4));
 }
 
 void AttentionF32::emitValues(Block block) {
@@ -414,7 +421,7 @@ void AttentionF32::emitValues(Block block) {
 
 /// o^T of `dims` dims of the plane += v^T P^T over the keys of the block.
 void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
-  const RegExp o = vectorPtr + firstDim * rowBytes(block);
+  const RegExp o = vectorPtr + rowOffset(block, firstDim);
   Label laterKeys, started;
   jumpIfLaterKeys(laterKeys);
   for (int i = 0; i < dims * block.vectors; ++i)
@@ -423,10 +430,9 @@ void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
   L(laterKeys);
   for (int dim = 0; dim < dims; ++dim)
     for (int v = 0; v < block.vectors; ++v)
-      vmovups(acc(block, dim, v),
-              ptr[o + dim * rowBytes(block) + v * vectorBytes]);
+      vmovups(acc(block, dim, v), vectorAt(o + rowOffset(block, dim), v));
   L(started);
-  lea(rowPtr, ptr[planePtr + firstDim * kFloatBytes]);
+  lea(rowPtr, ptr[planePtr + floatOffset(firstDim)]);
   mov(scorePtr, local(Scores));
   mov(rowsLeft, blockKeys);
 
@@ -437,8 +443,8 @@ void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
   align(32);
   L(nextRound);
   for (int key = 0; key < kUnrollKeys; ++key)
-    emitStep(block, dims, rowPtr + key * kPlaneRowBytes, kFloatBytes,
-             scorePtr + key * rowBytes(block));
+    emitStep(block, dims, rowPtr + planeOffset(key), kFloatBytes,
+             scorePtr + rowOffset(block, key));
   add(rowPtr, kUnrollKeys * kPlaneRowBytes);
   add(scorePtr, kUnrollKeys * rowBytes(block));
   sub(rowsLeft, kUnrollKeys);
@@ -456,8 +462,7 @@ void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
 
   for (int dim = 0; dim < dims; ++dim)
     for (int v = 0; v < block.vectors; ++v)
-      vmovups(ptr[o + dim * rowBytes(block) + v * vectorBytes],
-              acc(block, dim, v));
+      vmovups(vectorAt(o + rowOffset(block, dim), v), acc(block, dim, v));
 }
 
 /// out[lane][dim] = o^T[dim][lane] / sum[lane], for the lanes that are queries.
@@ -470,7 +475,7 @@ void AttentionF32::emitOut(Block block) {
 
   const auto emitDims = [&](int dims) {
     for (int i = 0; i < dims; ++i)
-      vmulps(rows[i], inverse, ptr[vectorPtr + i * rowBytes(block)]);
+      vmulps(rows[i], inverse, ptr[vectorPtr + rowOffset(block, i)]);
     transpose4(rows, temps);
     Label rowsDone;
     mov(rowPtr, planePtr);
@@ -486,7 +491,8 @@ void AttentionF32::emitOut(Block block) {
   };
 
   mov(step, ldoBytes);
-  mov(rowsLeft, block.vectors * lanes());
+  const int queries = block.vectors * lanes();
+  mov(rowsLeft, queries);
   // Only the last block of the last group can have queries missing; then it is
   // the only one of its group.
   mov(temp, local(QueriesLeft));
@@ -496,9 +502,9 @@ void AttentionF32::emitOut(Block block) {
   mov(temp, local(Out));
   for (int v = 0; v < block.vectors; ++v) {
     broadcastConstant(inverse, 1.0f);
-    vdivps(inverse, inverse, ptr[state + sumOffset + v * vectorBytes]);
+    vdivps(inverse, inverse, vectorAt(state + sumOffset, v));
     mov(planePtr, temp);
-    lea(vectorPtr, ptr[state + oOffset + v * vectorBytes]);
+    lea(vectorPtr, vectorAt(state + oOffset, v));
     if (shape.headSize >= 4) {
       Label nextDims;
       mov(planesLeft, shape.headSize / 4);

@@ -61,6 +61,8 @@ private:
   };
   Block blockOf(int vectors) const;
   int rowBytes(Block block) const { return block.vectors * vectorBytes; }
+  /// Of a row of q^T, o^T or S^T.
+  int rowOffset(Block block, int row) const { return row * rowBytes(block); }
 
   Vec acc(Block block, int row, int vector) const {
     return vec(row * block.vectors + vector);

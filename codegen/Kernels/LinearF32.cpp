@@ -32,6 +32,7 @@ static constexpr int kLanesAtOnce = 4;
 static constexpr int kEnoughChains = 8;
 static constexpr int kWideChains = 12;
 
+namespace {
 /// 8-byte places on the stack.
 enum Local {
   PanelsLeft,
@@ -47,6 +48,12 @@ enum Local {
   PrefetchEnd,   // end of its first panel
   LocalCount
 };
+} // namespace
+
+/// Bytes of that many rows.
+static int rowOffset(int rows, int64_t stride) {
+  return int(rows * stride * int64_t(sizeof(float)));
+}
 
 LinearF32::LinearF32(const KernelRow &row, const LinearShape &shape)
     : VectorAssembler(row.vectorBytes), row(row), shape(shape),
@@ -313,10 +320,10 @@ void LinearF32::emitTile(Tile tile) {
   L(store);
   emitSums(tile, /*load=*/false);
 
-  add(local(TileA), int(tile.rows * shape.lda * sizeof(float)));
-  add(c, int(tile.rows * shape.ldc * sizeof(float)));
+  add(local(TileA), rowOffset(tile.rows, shape.lda));
+  add(c, rowOffset(tile.rows, shape.ldc));
   if (shape.residual)
-    add(local(TileResidual), int(tile.rows * shape.ldr * sizeof(float)));
+    add(local(TileResidual), rowOffset(tile.rows, shape.ldr));
 }
 
 void LinearF32::emitStep(Tile tile, int k) {
@@ -353,12 +360,11 @@ void LinearF32::emitPrefetchStep(Tile tile, int offset) {
 }
 
 void LinearF32::emitEpilogue(Tile tile) {
-  const int floatBytes = sizeof(float);
   if (shape.bias) {
     mov(temp, local(GroupBias));
     for (int m = 0; m < tile.rows; ++m)
       for (int v = 0; v < vectors(tile); ++v)
-        vaddps(acc(tile, m, v), acc(tile, m, v), ptr[temp + v * vectorBytes]);
+        vaddps(acc(tile, m, v), acc(tile, m, v), vectorAt(temp, v));
   }
 
   if (const int temps = activationTemps(shape.activation)) {
@@ -381,7 +387,7 @@ void LinearF32::emitEpilogue(Tile tile) {
     for (int m = 0; m < tile.rows; ++m)
       for (int v = 0; v < vectors(tile); ++v)
         vaddps(acc(tile, m, v), acc(tile, m, v),
-               ptr[temp + m * int(shape.ldr) * floatBytes + v * vectorBytes]);
+               vectorAt(temp + rowOffset(m, shape.ldr), v));
   }
 }
 
@@ -392,8 +398,7 @@ void LinearF32::emitSums(Tile tile, bool load) {
     for (int m = 0; m < tile.rows; ++m)
       for (int v = 0; v < vectorsPerPanel(); ++v) {
         const Vec sum = acc(tile, m, panel * vectorsPerPanel() + v);
-        const Address place =
-            ptr[temp + m * int(shape.ldc * sizeof(float)) + v * vectorBytes];
+        const Address place = vectorAt(temp + rowOffset(m, shape.ldc), v);
         if (load)
           vmovups(sum, place);
         else

@@ -31,6 +31,10 @@ public:
   int lanes() const { return vectorBytes / int(sizeof(float)); }
   int registers() const { return isAvx512() ? 32 : 16; }
   Vec vec(int index) const;
+  /// The vector in memory that lies `index` vectors behind `base`.
+  Xbyak::Address vectorAt(const Xbyak::RegExp &base, int index) {
+    return ptr[base + size_t(index) * size_t(vectorBytes)];
+  }
 
   /// A source operand whose lanes all hold `value`. The data goes behind the
   /// code, once per value, and is addressed relative to rip.
@@ -58,7 +62,7 @@ protected:
   void leave();
   /// A local; inside a subroutine its return address lies below the locals.
   Xbyak::Address local(int index) {
-    return qword[rsp + 8 * (index + (inSubroutine ? 1 : 0))];
+    return qword[rsp + size_t(index + (inSubroutine ? 1 : 0)) * 8];
   }
   /// Between these two, code is entered by call() and left by ret().
   void beginSubroutine(Xbyak::Label &label);

@@ -5,7 +5,7 @@
 #include "encast_abi.h"
 
 #include <cpuid.h>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -107,10 +107,11 @@ static int64_t cacheBytes(int level) {
     if (readLine(cache + "/level") != std::to_string(level) ||
         (type != "Data" && type != "Unified"))
       continue;
-    long long kibibytes = 0;
-    if (std::sscanf(readLine(cache + "/size").c_str(), "%lldK", &kibibytes) !=
-            1 ||
-        kibibytes < 0 || kibibytes > (1 << 30))
+    // "48K": all sizes are given in KiB.
+    const std::string size = readLine(cache + "/size");
+    char *end = nullptr;
+    const long long kibibytes = std::strtoll(size.c_str(), &end, 10);
+    if (*end != 'K' || kibibytes < 0 || kibibytes > (1 << 30))
       return 0;
     return int64_t(kibibytes) * 1024;
   }

@@ -1,6 +1,7 @@
 //===- KernelTesting.cpp - running kernels on guarded memory --------------===//
 
 #include "KernelTesting.h"
+#include "codegen/Kernels/VectorAssembler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -48,6 +49,40 @@ ExecutableCode::~ExecutableCode() { munmap(pages, size); }
 
 void ExecutableCode::operator()(const void *args) const {
   reinterpret_cast<void (*)(const void *)>(pages)(args);
+}
+
+/// uint64_t(const void *args, const void *kernel): calls the kernel with known
+/// values in the callee-saved registers; 0 if it kept them.
+static std::vector<uint8_t> checkedCall() {
+  using namespace Xbyak::util;
+  const Xbyak::Reg64 saved[] = {rbx, rbp, r12, r13, r14, r15};
+  Xbyak::CodeGenerator as(4096, Xbyak::DontSetProtectRWE);
+  for (const Xbyak::Reg64 &reg : saved)
+    as.push(reg);
+  as.sub(rsp, 8);
+  for (const Xbyak::Reg64 &reg : saved)
+    as.mov(reg, 0x123456789abcdef0 + uint64_t(reg.getIdx()));
+  as.call(rsi);
+  as.xor_(eax, eax);
+  for (const Xbyak::Reg64 &reg : saved) {
+    as.mov(rcx, 0x123456789abcdef0 + uint64_t(reg.getIdx()));
+    as.xor_(rcx, reg);
+    as.or_(rax, rcx);
+  }
+  as.add(rsp, 8);
+  for (int i = 5; i >= 0; --i)
+    as.pop(saved[i]);
+  as.ret();
+  return std::vector<uint8_t>(as.getCode(), as.getCode() + as.getSize());
+}
+
+void ExecutableCode::callChecked(const void *args) const {
+  static const ExecutableCode trampoline(checkedCall());
+  using Trampoline = uint64_t (*)(const void *, const void *);
+  if (reinterpret_cast<Trampoline>(trampoline.pages)(args, pages) != 0) {
+    std::fprintf(stderr, "a kernel changed a callee-saved register\n");
+    std::abort();
+  }
 }
 
 GuardedFloats::GuardedFloats(int64_t count) : count(count) {
@@ -133,7 +168,7 @@ void LinearProblem::run(const ExecutableCode &kernel, int64_t firstRow,
   args.panels = panels;
   args.cPanelBytes =
       (size.panelMajor ? size.rows : 1) * kPanelColumns * sizeof(float);
-  kernel(&args);
+  kernel.callChecked(&args);
 }
 
 float LinearProblem::expectedBits(int64_t row, int64_t column) const {
@@ -194,7 +229,7 @@ void AttentionProblem::run(const KernelRow &row, const ExecutableCode &kernel,
   args.keys = size.keys;
   args.qPlaneBytes = args.kvPlaneBytes = planeBytes;
   args.workspace = workspace.data();
-  kernel(&args);
+  kernel.callChecked(&args);
   if (!workspace.frontUntouched())
     std::abort();
 }

@@ -28,6 +28,9 @@ public:
 
   /// Calls the kernel at the first byte.
   void operator()(const void *args) const;
+  /// Same; ends the program if the kernel changed a register that belongs to
+  /// its caller.
+  void callChecked(const void *args) const;
 
 private:
   void *pages;

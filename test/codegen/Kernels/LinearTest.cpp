@@ -4,7 +4,10 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
+
+#ifdef ENCAST_HAVE_ONEDNN
+#include <oneapi/dnnl/dnnl.h>
+#endif
 
 using namespace encast;
 
@@ -192,6 +195,29 @@ TEST_P(Linear, IsExactOnSmallIntegers) {
                 problem.exactSum(row, column) + problem.bias[column] +
                     problem.residual[row * shape.ldr + column]);
 }
+
+#ifdef ENCAST_HAVE_ONEDNN
+// A second oracle, written by others. Both sums stay within the bound.
+TEST_P(Linear, AgreesWithOneDnn) {
+  const LinearShape shape = denseShape(500, 6);
+  LinearProblem problem({37, 6}, shape, 8);
+  problem.run(*linearKernel(GetParam(), shape));
+  const int64_t n = problem.columns();
+  std::vector<float> b(shape.k * n), c(problem.size.rows * n);
+  for (int64_t k = 0; k < shape.k; ++k)
+    for (int64_t column = 0; column < n; ++column)
+      b[k * n + column] = problem.b(k, column);
+  ASSERT_EQ(dnnl_sgemm('N', 'N', problem.size.rows, n, shape.k, 1,
+                       problem.a.data(), shape.lda, b.data(), n, 0, c.data(),
+                       n),
+            dnnl_success);
+  const double unit = 0x1p-24 * double(shape.k);
+  for (int64_t row = 0; row < problem.size.rows; ++row)
+    for (int64_t column = 0; column < n; ++column)
+      ASSERT_NEAR(problem.c[problem.cIndex(row, column)], c[row * n + column],
+                  2 * unit / (1 - unit) * problem.absoluteSum(row, column));
+}
+#endif
 
 TEST_P(Linear, GivesTheSameBitsForEverySplitOfRowsAndPanels) {
   LinearShape shape = denseShape(1200, 11);
