@@ -143,6 +143,11 @@ Domain PlanBuilder::rowsDomain(encoder::Rows rows) {
 }
 
 FailureOr<Domain> PlanBuilder::domainOf(Operation *op) {
+  // How many rows are demanded is known in a run only; gathers choose by it.
+  if (op->getNumResults() &&
+      encoder::getRows(op->getResult(0)) == encoder::Rows::Demanded)
+    return op->emitOpError("computes demanded rows, which only first, pick and "
+                           "pool may read");
   if (auto attention = dyn_cast<kernel::AttentionOp>(op))
     return encoder::getRows(attention.getQuery()) == encoder::Rows::Tokens
                ? Domain::AttentionTokens

@@ -158,7 +158,11 @@ bool Compilation::print(raw_ostream &out) {
         return false;
       continue;
     }
-    variant.module->print(out, OpPrintingFlags().useLocalScope());
+    OpPrintingFlags flags;
+    flags.useLocalScope();
+    // Operations of the model name their results; row programs by location.
+    flags.printNameLocAsPrefix(options.stage >= Stage::Plan);
+    variant.module->print(out, flags);
     out << "\n";
   }
   return true;

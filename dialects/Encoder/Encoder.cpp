@@ -7,6 +7,7 @@
 #include "dialects/Encoder/Encoder.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -189,6 +190,20 @@ static LogicalResult expectTokenRows(Operation *op, Value value) {
     return success();
   return op->emitOpError() << "expects rows of tokens, but got "
                            << value.getType();
+}
+
+void encast::encoder::setResultName(Operation *op,
+                                    OpAsmSetValueNameFn setName) {
+  auto name = op->getAttrOfType<StringAttr>("name");
+  if (!name)
+    return;
+  StringRef rest = name.getValue(), part;
+  for (StringRef left = rest; !left.empty();) {
+    std::tie(part, left) = left.split('.');
+    if (!part.empty() && llvm::all_of(part, llvm::isDigit) && !left.empty())
+      rest = left;
+  }
+  setName(op->getResult(0), rest);
 }
 
 void InputOp::getAsmResultNames(OpAsmSetValueNameFn setName) {

@@ -40,6 +40,11 @@ inline int64_t getColumns(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType()).getDimSize(1);
 }
 
+/// Suggests a name for the result of an operation with a `name` attribute: what
+/// follows the layer's number ("encoder.layer.3.attention.self" prints as
+/// %attention.self), or all of it.
+void setResultName(mlir::Operation *op, mlir::OpAsmSetValueNameFn setName);
+
 /// The dictionary attribute of a module that holds what is not computed:
 /// family, vocabulary, max_tokens, token_types, pad_id, hidden, layers,
 /// default_output and metadata (JSON).

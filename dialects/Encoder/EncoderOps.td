@@ -105,9 +105,15 @@ def Encoder_WeightTensor : StaticShapeTensorOf<[F32, F16, BF16]>;
 class Encoder_Op<string mnemonic, list<Trait> traits = []>
     : Op<Encoder_Dialect, mnemonic, traits>;
 
-/// An operation of the model on rows.
+/// An operation of the model on rows. Its result prints with the layer's name.
 class Encoder_RowsOp<string mnemonic, list<Trait> traits = []>
-    : Encoder_Op<mnemonic, !listconcat(traits, [Pure])> {
+    : Encoder_Op<mnemonic, !listconcat(traits, [Pure,
+        DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>])> {
+  let extraClassDefinition = [{
+    void $cppClass::getAsmResultNames(::mlir::OpAsmSetValueNameFn setName) {
+      ::encast::encoder::setResultName(*this, setName);
+    }
+  }];
   dag origin = (ins OptionalAttr<StrAttr>:$name, OptionalAttr<I64Attr>:$layer);
 }
 

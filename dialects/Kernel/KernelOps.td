@@ -10,6 +10,7 @@
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -56,7 +57,13 @@ def Kernel_Origin {
 }
 
 class Kernel_RowsOp<string mnemonic, list<Trait> traits = []>
-    : Kernel_Op<mnemonic, !listconcat(traits, [Pure])> {
+    : Kernel_Op<mnemonic, !listconcat(traits, [Pure,
+        DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>])> {
+  let extraClassDefinition = [{
+    void $cppClass::getAsmResultNames(::mlir::OpAsmSetValueNameFn setName) {
+      ::encast::encoder::setResultName(*this, setName);
+    }
+  }];
   dag origin = Kernel_Origin.attributes;
 }
 
