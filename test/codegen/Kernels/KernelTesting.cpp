@@ -39,16 +39,21 @@ static void protect(void *pages, size_t bytes, int protection) {
   }
 }
 
+// Sanitizers look at the bytes in front of a function that is called.
+static constexpr size_t kEntryOffset = 64;
+
 ExecutableCode::ExecutableCode(const std::vector<uint8_t> &code)
-    : pages(mapPages(wholePages(code.size()))), size(wholePages(code.size())) {
-  std::memcpy(pages, code.data(), code.size());
+    : size(wholePages(kEntryOffset + code.size())),
+      pages(static_cast<unsigned char *>(mapPages(size))),
+      entry(pages + kEntryOffset) {
+  std::memcpy(entry, code.data(), code.size());
   protect(pages, size, PROT_READ | PROT_EXEC);
 }
 
 ExecutableCode::~ExecutableCode() { munmap(pages, size); }
 
 void ExecutableCode::operator()(const void *args) const {
-  reinterpret_cast<void (*)(const void *)>(pages)(args);
+  reinterpret_cast<void (*)(const void *)>(entry)(args);
 }
 
 /// uint64_t(const void *args, const void *kernel): calls the kernel with known
@@ -79,7 +84,7 @@ static std::vector<uint8_t> checkedCall() {
 void ExecutableCode::callChecked(const void *args) const {
   static const ExecutableCode trampoline(checkedCall());
   using Trampoline = uint64_t (*)(const void *, const void *);
-  if (reinterpret_cast<Trampoline>(trampoline.pages)(args, pages) != 0) {
+  if (reinterpret_cast<Trampoline>(trampoline.entry)(args, entry) != 0) {
     std::fprintf(stderr, "a kernel changed a callee-saved register\n");
     std::abort();
   }

@@ -33,8 +33,9 @@ public:
   void callChecked(const void *args) const;
 
 private:
-  void *pages;
-  size_t size;
+  const size_t size;
+  unsigned char *const pages;
+  unsigned char *const entry;
 };
 
 /// Floats whose last one ends at a page that must not be touched; the bytes
