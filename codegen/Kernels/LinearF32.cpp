@@ -88,8 +88,7 @@ Address LinearF32::aAt(int row, int k) {
 
 Address LinearF32::bAt(int vector, int k) {
   const int panel = vector / vectorsPerPanel();
-  const int offset = k * int(kPanelColumns * sizeof(float)) +
-                     vector % vectorsPerPanel() * vectorBytes;
+  const int offset = k * kStepBytes + vector % vectorsPerPanel() * vectorBytes;
   const RegExp base = b[panel / 3];
   if (panel % 3 == 0)
     return ptr[base + offset];
@@ -264,11 +263,14 @@ void LinearF32::emitTile(Tile tile) {
     lea(b[panel / 3], ptr[b[panel / 3 - 1] + bPanelBytes * 2]);
     add(b[panel / 3], bPanelBytes);
   }
+  Label allFetched;
   xor_(prefetchSteps, prefetchSteps);
   cmp(prefetch, local(PrefetchEnd));
-  cmovb(prefetchSteps, local(PrefetchSteps));
+  jae(allFetched);
+  mov(prefetchSteps, local(PrefetchSteps));
   for (int page = 1; page <= kPagesAhead; ++page)
     emitPrefetchStep(tile, page * kPageBytes);
+  L(allFetched);
 
   // Between chunks the sums wait in c.
   Label zeros, summing, store;
