@@ -576,7 +576,8 @@ TEST_F(SessionTest, denormals_are_flushed_in_a_run_and_not_behind_it) {
   for (int i = 0; i < 40; ++i)
     batch.addSpecial(TEST_ID_DENORMAL);
   Results results = run(session.get(), batch, 1);
-  EXPECT_EQ(_mm_getcsr(), before | roundDown);
+  constexpr unsigned control = ~0x3fu; // the others say what happened
+  EXPECT_EQ(_mm_getcsr() & control, (before | roundDown) & control);
   _mm_setcsr(before);
   ASSERT_EQ(results.status, ENCAST_OK);
   for (int64_t i = 0; i < batch.tokens(); ++i)

@@ -76,7 +76,8 @@ protected:
     EXPECT_EQ(text(bytes).substr(10, expected.size()), expected);
     EXPECT_EQ(bytes.size(), header + count * columns * sizeof(float));
     std::vector<float> values(count * columns);
-    memcpy(values.data(), bytes.data() + header, bytes.size() - header);
+    if (!values.empty())
+      memcpy(values.data(), bytes.data() + header, bytes.size() - header);
     return values;
   }
 };
