@@ -18,10 +18,10 @@ static constexpr int kUnroll = 4;
 static constexpr int64_t kChunkLength = 768;
 // A k-step of a panel: one cache line.
 static constexpr int kStepBytes = int(kPanelColumns * sizeof(float));
-// Pages of each panel whose first line is asked for when a tile begins. A line
-// in a new page holds up everything behind it until the address is translated;
-// translations asked for together overlap.
-static constexpr int kPagesAhead = 2;
+// Lines that are asked for at once when a chunk begins, one in each page of the
+// next chunk. A line in a new page holds up everything behind it until its
+// address is translated; translations asked for together overlap.
+static constexpr int kPageLines = 18;
 static constexpr int kPageBytes = 4096;
 
 // Vectors whose activations are computed side by side.
@@ -229,10 +229,13 @@ void LinearF32::emitPrefetchOfNextChunk(int panels) {
     add(prefetch, int(distance));
     lea(temp, ptr[prefetch + int(length * kStepBytes)]);
     mov(local(PrefetchEnd), temp);
+    const int pages = kPageLines / std::min(panels, row.panelTile);
+    for (int page = 0; page < pages; ++page)
+      if (int64_t(page) * kPageBytes < length * kStepBytes)
+        emitPrefetchStep(panels, page * kPageBytes);
   };
   const int64_t chunkBytes = kChunkLength * kStepBytes;
-  const int64_t firstLength = chunks > 1 ? kChunkLength : shape.k;
-  Label lastChunk, done;
+  Label lastChunk, lastGroup, done;
   if (chunks > 1) {
     cmp(local(ChunksLeft), 1);
     je(lastChunk);
@@ -240,12 +243,13 @@ void LinearF32::emitPrefetchOfNextChunk(int panels) {
     jmp(done);
     L(lastChunk);
   }
-  setTarget(panels * panelBytes - (chunks - 1) * chunkBytes, firstLength);
-  Label anotherGroup;
   cmp(local(PanelsLeft), panels);
-  ja(anotherGroup);
-  mov(local(PrefetchEnd), prefetch);
-  L(anotherGroup);
+  je(lastGroup);
+  setTarget(panels * panelBytes - (chunks - 1) * chunkBytes,
+            chunks > 1 ? kChunkLength : shape.k);
+  jmp(done);
+  L(lastGroup);
+  mov(local(PrefetchEnd), 0);
   L(done);
 }
 
@@ -263,14 +267,9 @@ void LinearF32::emitTile(Tile tile) {
     lea(b[panel / 3], ptr[b[panel / 3 - 1] + bPanelBytes * 2]);
     add(b[panel / 3], bPanelBytes);
   }
-  Label allFetched;
   xor_(prefetchSteps, prefetchSteps);
   cmp(prefetch, local(PrefetchEnd));
-  jae(allFetched);
-  mov(prefetchSteps, local(PrefetchSteps));
-  for (int page = 1; page <= kPagesAhead; ++page)
-    emitPrefetchStep(tile, page * kPageBytes);
-  L(allFetched);
+  cmovb(prefetchSteps, local(PrefetchSteps));
 
   // Between chunks the sums wait in c.
   Label zeros, summing, store;
@@ -300,7 +299,7 @@ void LinearF32::emitTile(Tile tile) {
       Label noPrefetch;
       cmp(prefetchSteps, k * kUnrollFull / unroll);
       jbe(noPrefetch);
-      emitPrefetchStep(tile, 0);
+      emitPrefetchStep(tile.panels, 0);
       add(prefetch, kStepBytes);
       L(noPrefetch);
       emitStep(tile, k);
@@ -354,9 +353,8 @@ void LinearF32::emitStep(Tile tile, int k) {
 /// Fetches one k-step of the next chunk. Spread over the k-steps, because lines
 /// that are asked for at once fill the buffers that the loads of this chunk
 /// need.
-void LinearF32::emitPrefetchStep(Tile tile, int offset) {
-  const int panels = std::min(tile.panels, row.panelTile);
-  for (int panel = 0; panel < panels; ++panel)
+void LinearF32::emitPrefetchStep(int panels, int offset) {
+  for (int panel = 0; panel < std::min(panels, row.panelTile); ++panel)
     prefetcht1(panel == 0 ? ptr[prefetch + offset]
                           : ptr[prefetch + bPanelBytes * panel + offset]);
 }

@@ -69,7 +69,7 @@ private:
   void emitTile(Tile tile);
   void emitStep(Tile tile, int k);
   void emitPrefetchOfNextChunk(int panels);
-  void emitPrefetchStep(Tile tile, int offset);
+  void emitPrefetchStep(int panels, int offset);
   void emitEpilogue(Tile tile);
   void emitSums(Tile tile, bool load);
 
