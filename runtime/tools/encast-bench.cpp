@@ -220,21 +220,24 @@ __attribute__((format(printf, 1, 2))) std::string text(const char *format,
   return line;
 }
 
+constexpr const char *kStepHeader = "   ms/thread   share      GF/s  of peak\n";
+
 /// One line of the table of steps: its share of all threads' time, and of the
 /// peak while it ran.
 std::string stepLine(const std::string &name, double nanoseconds, double flops,
                      const Case &length, double peak) {
   double wall = nanoseconds / length.threads;
-  std::string line = text("    %-58s %9.3f ms %5.1f %%", name.c_str(),
-                          wall * 1e-6, 100 * wall / length.nanoseconds());
-  if (flops > 0 && wall > 0)
-    line += text(" %8.1f GF/s %5.1f %% of peak", flops / wall,
-                 100 * flops / wall / peak);
-  return line + "\n";
+  std::string line =
+      text("%12.3f %5.1f %%", wall * 1e-6, 100 * wall / length.nanoseconds());
+  line += flops > 0 && wall > 0 ? text(" %9.1f %6.1f %%  ", flops / wall,
+                                       100 * flops / wall / peak)
+                                : std::string(20, ' ');
+  return line + name + "\n";
 }
 
 std::string stepsTable(const Case &length, double peak) {
-  std::string table;
+  std::string table =
+      text("\nsteps at length %ld\n", length.length) + kStepHeader;
   std::map<std::string, std::pair<double, double>> kernels;
   double sum = 0;
   for (const Case::Step &step : length.steps) {
@@ -244,14 +247,13 @@ std::string stepsTable(const Case &length, double peak) {
     sum += nanoseconds;
     kernels[step.facts.kernel].first += nanoseconds;
     kernels[step.facts.kernel].second += step.facts.flops;
-    table +=
-        stepLine(std::string(step.facts.name) + " (" + step.facts.kernel + ")",
-                 nanoseconds, step.facts.flops, length, peak);
+    table += stepLine(std::string(step.facts.name) + ": " + step.facts.kernel,
+                      nanoseconds, step.facts.flops, length, peak);
   }
   double rest = length.nanoseconds() * length.threads - sum;
-  table += stepLine("waiting, checks and control tables", std::max(rest, 0.0),
-                    0, length, peak);
-  table += "  by kernel\n";
+  table += stepLine("waiting for other threads, checks, control tables",
+                    std::max(rest, 0.0), 0, length, peak);
+  table += text("\nkernels at length %ld\n", length.length) + kStepHeader;
   for (const auto &[name, total] : kernels)
     table += stepLine(name, total.first, total.second, length, peak);
   return table;
@@ -278,10 +280,7 @@ std::string resultText(const Options &options, const Measurement &measured,
   }
   for (const auto &length : measured.cases)
     if (options.steps)
-      result += text("\n  steps at length %ld: time per thread, share of the "
-                     "run, rate\n",
-                     length->length) +
-                stepsTable(*length, peak);
+      result += stepsTable(*length, peak);
   return result;
 }
 

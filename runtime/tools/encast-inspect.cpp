@@ -159,6 +159,15 @@ std::vector<std::string> outputNames(const ArtifactView &view, uint64_t mask) {
   return names;
 }
 
+/// Whether `large` is at least `small` for every run.
+bool covers(const encast_abi_form &large, const encast_abi_form &small) {
+  return large.colour == small.colour && !(small.outputs & ~large.outputs) &&
+         large.bytes_per_token >= small.bytes_per_token &&
+         large.bytes_per_sequence >= small.bytes_per_sequence &&
+         large.bytes >= small.bytes;
+}
+
+/// The colours with those forms that can be the largest.
 std::vector<Colour> coloursOf(const ArtifactView &view,
                               const encast_abi_variant &variant) {
   std::vector<Colour> colours(variant.colours);
@@ -168,6 +177,12 @@ std::vector<Colour> coloursOf(const ArtifactView &view,
       colours[slots[i].index].slots.push_back(view.string(slots[i].name));
   const auto *forms = view.rows<encast_abi_form>(variant.forms);
   for (uint64_t i = 0; i < variant.forms.count; ++i) {
+    bool counts = true;
+    for (uint64_t j = 0; j < variant.forms.count; ++j)
+      counts &= j == i || !covers(forms[j], forms[i]) ||
+                (j > i && covers(forms[i], forms[j]));
+    if (!counts)
+      continue;
     std::string form = formText(forms[i]);
     if (forms[i].outputs != view.allOutputs())
       form += " (if " + joined(outputNames(view, forms[i].outputs), "|") + ")";

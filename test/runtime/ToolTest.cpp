@@ -367,7 +367,7 @@ TEST_F(ToolTest, bench_times_each_length) {
            folder.path("bench.json"));
   ASSERT_EQ(done.status, 0) << done.errors;
   EXPECT_NE(done.out.find("steps at length 200"), std::string::npos);
-  EXPECT_NE(done.out.find("layer.0.up (test_to_block)"), std::string::npos);
+  EXPECT_NE(done.out.find("layer.0.up: test_to_block"), std::string::npos);
   expectKeys(text(readFile(folder.path("bench.json"))), "bench.schema.json");
 }
 
