@@ -60,15 +60,14 @@ void encast::addPasses(PassManager &passes, Stage from, Stage to,
   if (from <= Stage::Encoder && to >= Stage::Encoder) {
     // All of these find nothing to do in IR that they made, so that a printed
     // encoder stage may enter again, edited or not.
-    OpPassManager &functions = passes.nest<func::FuncOp>();
-    functions.addPass(createCSEPass());
-    // Activations first: a residual is added behind the activation.
-    functions.addPass(createFuseActivationIntoLinearPass());
-    functions.addPass(createFuseResidualIntoLinearPass());
-    // Clones the last layer's tail, so after fusion has made it small.
-    functions.addPass(createDemandRowsPass());
-    // Needs the query's own weight, so before merging.
+    passes.addNestedPass<func::FuncOp>(createCSEPass());
+    // Needs a query that alone reads its weights, so before tails are cloned.
     passes.addPass(createFoldAttentionScalePass());
+    // Activations first: a residual is added behind the activation.
+    passes.addNestedPass<func::FuncOp>(createFuseActivationIntoLinearPass());
+    passes.addNestedPass<func::FuncOp>(createFuseResidualIntoLinearPass());
+    // Clones the last layer's tail, so after fusion has made it small.
+    passes.addNestedPass<func::FuncOp>(createDemandRowsPass());
     // Needs to know which runs need a query, so behind the demand.
     passes.addPass(createMergeLinearsPass());
   }
