@@ -18,6 +18,22 @@ bool isZero(const uint8_t *bytes, uint64_t size) {
   return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0;
 }
 
+/// Finds a name that nothing in the folder has: `make` makes it and returns
+/// false, with errno EEXIST if it was taken.
+template <typename Make> bool makeName(std::string &name, Make make) {
+  for (int number = 0;; ++number) {
+    // Not made from the target: a longer name might not fit.
+    std::string candidate = ".encast-" + std::to_string(getpid()) + "-" +
+                            std::to_string(number) + ".tmp";
+    if (make(candidate.c_str())) {
+      name = candidate;
+      return true;
+    }
+    if (errno != EEXIST)
+      return false;
+  }
+}
+
 } // namespace
 
 bool OutputFile::fail(const std::string &what, std::string &error) const {
@@ -57,17 +73,39 @@ bool OutputFile::create(const std::string &path, std::string &error) {
     error = path + ": exists and is not a regular file";
     return false;
   }
-  for (int number = 0; file < 0; ++number) {
-    // Not made from the target: a longer name might not fit.
-    std::string name = ".encast-" + std::to_string(getpid()) + "-" +
-                       std::to_string(number) + ".tmp";
-    file = openat(folder, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
-                  0666);
-    if (file >= 0)
-      temporary = name;
-    else if (errno != EEXIST)
-      return fail("create a file in its folder", error);
-  }
+  if (openUnnamed() || makeName(temporary, [&](const char *name) {
+        file =
+            openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        return file >= 0;
+      }))
+    return true;
+  return fail("create a file in its folder", error);
+}
+
+/// The path that gives an open file a name.
+static std::string descriptorPath(int file) {
+  return "/proc/self/fd/" + std::to_string(file);
+}
+
+bool OutputFile::openUnnamed() {
+  file = openat(folder, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0666);
+  if (file >= 0 && access(descriptorPath(file).c_str(), F_OK) == 0)
+    return true;
+  if (file >= 0)
+    close(file); // No /proc.
+  file = -1;
+  return false;
+}
+
+bool OutputFile::nameFile(std::string &error) {
+  if (!temporary.empty())
+    return true;
+  std::string unnamed = descriptorPath(file);
+  if (!makeName(temporary, [&](const char *name) {
+        return linkat(AT_FDCWD, unnamed.c_str(), folder, name,
+                      AT_SYMLINK_FOLLOW) == 0;
+      }))
+    return fail("name it", error);
   return true;
 }
 
@@ -106,6 +144,8 @@ bool OutputFile::resize(uint64_t size, std::string &error) {
 }
 
 bool OutputFile::publish(std::string &error) {
+  if (!nameFile(error))
+    return false;
   // Network file systems report a full disk as late as here.
   int failed = close(file);
   file = -1;
@@ -118,10 +158,11 @@ bool OutputFile::publish(std::string &error) {
 }
 
 bool OutputFile::publishTentatively(std::string &error) {
-  std::string link = temporary + ".old";
-  if (linkat(folder, target.c_str(), folder, link.c_str(), 0) == 0)
-    previous = link;
-  else if (errno != ENOENT)
+  if (!makeName(previous,
+                [&](const char *name) {
+                  return linkat(folder, target.c_str(), folder, name, 0) == 0;
+                }) &&
+      errno != ENOENT)
     return fail("keep the previous file", error);
   tentative = publish(error);
   return tentative;

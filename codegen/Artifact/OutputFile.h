@@ -1,7 +1,9 @@
 //===- OutputFile.h - a file that appears whole or not at all ---*- C++ -*-===//
 ///
 /// \file
-/// A temporary file beside its target, renamed when it is complete.
+/// A file without a name, which gets that of its target when it is complete: a
+/// process that is killed leaves nothing. Where the file system has no such
+/// files, a temporary one beside the target.
 //===----------------------------------------------------------------------===//
 
 #ifndef ENCAST_CODEGEN_ARTIFACT_OUTPUTFILE_H
@@ -22,8 +24,8 @@ public:
   OutputFile &operator=(const OutputFile &) = delete;
   ~OutputFile();
 
-  /// Creates the temporary file in the folder of `path`. Refuses a target that
-  /// exists and is not a regular file: the rename would replace a device.
+  /// Creates the file in the folder of `path`. Refuses a target that exists and
+  /// is not a regular file: the rename would replace a device.
   bool create(const std::string &path, std::string &error);
 
   /// Whether the targets are two names in one folder.
@@ -46,10 +48,12 @@ public:
 
 private:
   bool fail(const std::string &what, std::string &error) const;
+  bool openUnnamed();
+  bool nameFile(std::string &error);
 
   std::string path;      ///< As given, for errors.
   std::string target;    ///< In `folder`.
-  std::string temporary; ///< In `folder`; empty: none.
+  std::string temporary; ///< Name in `folder` until published; empty: none.
   std::string previous;  ///< Link to what was replaced; empty: none.
   int folder = -1, file = -1;
   uint64_t end = 0;

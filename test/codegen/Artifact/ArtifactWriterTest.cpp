@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Artifact/ArtifactWriter.h"
+#include "codegen/Artifact/OutputFile.h"
 #include "encast_abi.h"
 #include "test/codegen/Artifact/ArtifactReader.h"
 #include "test/codegen/Artifact/SampleArtifact.h"
@@ -18,6 +19,7 @@
 #include <cstdlib>
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -678,6 +680,26 @@ TEST_F(ArtifactWriter, FileLimitIsReportedAndNothingIsLeft) {
                          ": cannot write: File too large");
     EXPECT_TRUE(files().empty());
   }
+}
+
+TEST_F(ArtifactWriter, ProcessThatIsKilledLeavesNothing) {
+  int unnamed = open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+  if (unnamed < 0)
+    GTEST_SKIP() << "the file system of /tmp has no files without names";
+  close(unnamed);
+  pid_t child = fork();
+  if (!child) {
+    OutputFile file;
+    std::string error;
+    if (file.create(folder + "model.so", error) &&
+        file.write(0, reinterpret_cast<const uint8_t *>("half"), 4, error))
+      raise(SIGKILL);
+    _exit(1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_TRUE(files().empty());
 }
 
 TEST_F(ArtifactWriter, FailureKeepsTheFilesThatWereThere) {
