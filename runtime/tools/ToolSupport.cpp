@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <getopt.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +15,11 @@ namespace encast::tools {
 static std::vector<std::string> &unfinishedFiles() {
   static std::vector<std::string> files;
   return files;
+}
+
+/// The path that gives an open file a name.
+static std::string descriptorPath(int descriptor) {
+  return "/proc/self/fd/" + std::to_string(descriptor);
 }
 
 void fail(const std::string &message) {
@@ -66,19 +72,43 @@ void printOutput(const std::string &text) {
     fail(std::string("standard output: ") + strerror(errno));
 }
 
-OutputFile::OutputFile(const std::string &path)
-    : path(path), temporary(path + ".XXXXXX") {
-  int descriptor = mkstemp(temporary.data());
-  if (descriptor < 0)
-    fail(path + ": cannot create the file: " + strerror(errno));
+void OutputFile::failTo(const char *what) const {
+  fail(path + ": cannot " + what + " the file: " + strerror(errno));
+}
+
+template <typename Make> void OutputFile::makeTemporary(Make make) {
+  for (int number = 0;; ++number) {
+    // Not made from the path: a longer name might not fit.
+    temporary = folder + ".encast-" + std::to_string(getpid()) + "-" +
+                std::to_string(number) + ".tmp";
+    if (make(temporary.c_str()))
+      break;
+    if (errno != EEXIST)
+      failTo("create");
+  }
   unfinishedFiles().push_back(temporary);
-  // As open() would give it; mkstemp gives 0600.
-  mode_t mask = umask(0);
-  umask(mask);
-  fchmod(descriptor, 0666 & ~mask);
+}
+
+OutputFile::OutputFile(const std::string &path)
+    : path(path), folder(path, 0, path.rfind('/') + 1) {
+  // The rename would replace a device or a pipe.
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    fail(path + ": exists and is not a regular file");
+  int descriptor = open(folder.empty() ? "." : folder.c_str(),
+                        O_RDWR | O_TMPFILE | O_CLOEXEC, 0666);
+  if (descriptor >= 0 && access(descriptorPath(descriptor).c_str(), F_OK)) {
+    close(descriptor); // No /proc to name it by.
+    descriptor = -1;
+  }
+  if (descriptor < 0)
+    makeTemporary([&](const char *name) {
+      descriptor = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      return descriptor >= 0;
+    });
   file = fdopen(descriptor, "wb");
   if (!file)
-    fail(path + ": cannot create the file: " + strerror(errno));
+    failTo("create");
 }
 
 OutputFile::~OutputFile() {
@@ -88,14 +118,23 @@ OutputFile::~OutputFile() {
 
 void OutputFile::write(const void *bytes, size_t size) {
   if (fwrite(bytes, 1, size, file) != size)
-    fail(path + ": cannot write the file: " + strerror(errno));
+    failTo("write");
 }
 
 void OutputFile::commit() {
+  if (fflush(file))
+    failTo("write");
+  if (temporary.empty()) {
+    std::string unnamed = descriptorPath(fileno(file));
+    makeTemporary([&](const char *name) {
+      return !linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name,
+                     AT_SYMLINK_FOLLOW);
+    });
+  }
   int failed = fclose(file);
   file = nullptr;
   if (failed || rename(temporary.c_str(), path.c_str()))
-    fail(path + ": cannot write the file: " + strerror(errno));
+    failTo("write");
 }
 
 Model openModel(const std::string &path, const std::string &variant) {

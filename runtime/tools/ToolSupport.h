@@ -45,7 +45,9 @@ void printOutput(const std::string &text);
 /// A file that appears under its name only after commit().
 class OutputFile {
 public:
-  /// Opens a temporary file beside `path`.
+  /// Opens a file without a name in the folder of `path`: a process that is
+  /// killed leaves nothing. Where the file system has no such files, it is a
+  /// temporary one. Fails for a path that exists and is no regular file.
   explicit OutputFile(const std::string &path);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;
@@ -55,7 +57,12 @@ public:
   void commit();
 
 private:
-  std::string path, temporary;
+  [[noreturn]] void failTo(const char *what) const;
+  /// Makes a name in the folder that nothing has yet.
+  template <typename Make> void makeTemporary(Make make);
+
+  std::string path, folder;
+  std::string temporary; ///< Path until committed; empty: none.
   FILE *file = nullptr;
 };
 

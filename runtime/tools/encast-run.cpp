@@ -72,6 +72,8 @@ Options parseOptions(int argc, char **argv) {
   if (options.ids.empty() || options.out.empty())
     fail(std::string("command line: --ids and --out are needed; usage: ") +
          kUsage);
+  if (options.out == options.stats)
+    fail("command line: --out and --stats name the same file, " + options.out);
   return options;
 }
 

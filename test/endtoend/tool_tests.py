@@ -1,12 +1,17 @@
 """encast-run, encast-inspect and encast-bench on real artifacts."""
 
 import json
+import os
+import pathlib
 import re
+import signal
+import subprocess
+import time
 
 import numpy
 
 import random_bert
-from harness import require, require_refused
+from harness import Skip, require, require_refused
 
 LENGTHS = [3, 1, 40, 160, 17]
 
@@ -156,6 +161,61 @@ def check_options(model):
                     re.escape(str(missing)))
 
 
+def check_places(model):
+    """What is not a file is not replaced; the longest name works."""
+    work = model.context.folder("places")
+    (work / "ids.jsonl").write_bytes(b"[1]\n")
+    pipe, out = work / "pipe", work / "out.npy"
+    os.mkfifo(pipe)
+
+    def run(*options):
+        return model.context.run("encast-run", model.artifact, "--ids",
+                                 work / "ids.jsonl", *options)
+
+    require_refused(run("--out", pipe), f"{pipe}.*not a regular file")
+    require_refused(run("--out", out, "--stats", pipe),
+                    f"{pipe}.*not a regular file")
+    require_refused(run("--out", out, "--stats", out), "same file")
+    require_refused(run("--out", work), f"{work}.*not a regular file")
+    require_refused(run("--out", work / "none" / "out.npy"), "none/out")
+    require(sorted(os.listdir(work)) == ["ids.jsonl", "pipe"],
+            f"left behind: {os.listdir(work)}")
+    done = run("--out", work / ("o" * 255))
+    require(done.returncode == 0, done.stderr.decode())
+
+
+def unnamed_files(process):
+    """Of those that a process has open."""
+    links = pathlib.Path(f"/proc/{process.pid}/fd")
+    return [link for link in links.iterdir()
+            if os.readlink(link).endswith("(deleted)")]
+
+
+def check_killed(model):
+    """A process that is ended in the middle leaves nothing."""
+    work = model.context.folder("killed")
+    ids = json.dumps(model.ids[3]).encode() + b"\n"
+    (work / "ids.jsonl").write_bytes(ids * 20000)
+    process = subprocess.Popen(
+        [model.context.bin / "encast-run", model.artifact, "--ids",
+         work / "ids.jsonl", "--out", work / "out.npy"],
+        stderr=subprocess.PIPE)
+    try:
+        while process.poll() is None and not unnamed_files(process):
+            if os.listdir(work) != ["ids.jsonl"]:
+                raise Skip("the file system has no files without names")
+            time.sleep(0.005)
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    finally:
+        process.kill()
+        process.communicate()
+    require(process.returncode == -signal.SIGTERM,
+            f"exit status {process.returncode}")
+    require(os.listdir(work) == ["ids.jsonl"],
+            f"left behind: {os.listdir(work)}")
+
+
 def check_stats(model):
     work = model.context.folder("stats")
     done, _ = model.run(model.lines(), "--stats", work / "stats.json")
@@ -195,6 +255,7 @@ def tests(context):
         "run": check_run, "forms_of_lines": check_forms_of_lines,
         "stdin": check_stdin, "small_memory_cap": check_small_memory_cap,
         "options": check_options, "stats": check_stats,
+        "places": check_places, "killed": check_killed,
         "inspect": check_inspect, "bench": check_bench,
     }
     for name, check in checks.items():
