@@ -38,6 +38,9 @@ static FailureOr<WeightRecipe> makeRecipe(encoder::WeightOp weight) {
   recipe.name = weight.getSymName().str();
   DenseMap<Value, int> numbers;
   for (Operation &op : weight.getRecipe().front().without_terminator()) {
+    if (op.getNumResults() != 1 ||
+        !isa<RankedTensorType>(op.getResult(0).getType()))
+      return op.emitOpError("is not an operation of recipes");
     RecipeStep step{};
     auto type = cast<RankedTensorType>(op.getResult(0).getType());
     step.shape.assign(type.getShape().begin(), type.getShape().end());

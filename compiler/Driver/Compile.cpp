@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Driver/Compile.h"
+#include "codegen/Artifact/OutputFile.h"
 #include "compiler/Driver/ArtifactModel.h"
 #include "compiler/Driver/CheckpointSource.h"
 #include "compiler/Driver/Diagnostics.h"
@@ -58,7 +59,7 @@ private:
   bool chooseTargets(std::vector<TargetCpu> &targets);
   bool lower(Variant &variant, Stage to);
   bool print(raw_ostream &out);
-  bool printToFile();
+  bool print();
   bool write();
 };
 
@@ -168,33 +169,22 @@ bool Compilation::print(raw_ostream &out) {
   return true;
 }
 
-bool Compilation::printToFile() {
-  llvm::Expected<llvm::sys::fs::TempFile> file =
-      llvm::sys::fs::TempFile::create(options.output + ".%%%%%%");
-  if (!file) {
-    reportError(options.output + ": " + llvm::toString(file.takeError()));
+/// Prints to stdout or to a file.
+bool Compilation::print() {
+  std::string text, error;
+  llvm::raw_string_ostream out(text);
+  if (!print(out))
     return false;
-  }
-  bool printed;
-  std::error_code failure;
-  {
-    llvm::raw_fd_ostream out(file->FD, /*shouldClose=*/false);
-    printed = print(out);
-    out.flush();
-    failure = out.error();
-    out.clear_error();
-  }
-  if (printed && !failure) {
-    if (llvm::Error error = file->keep(options.output)) {
-      reportError(options.output + ": " + llvm::toString(std::move(error)));
-      return false;
-    }
-    return true;
-  }
-  if (failure)
-    reportError(options.output + ": " + failure.message());
-  llvm::consumeError(file->discard());
-  return false;
+  if (options.output.empty())
+    return writeToStdout(text);
+  OutputFile file;
+  bool written = file.create(options.output, error) &&
+                 file.write(0, reinterpret_cast<const uint8_t *>(text.data()),
+                            text.size(), error) &&
+                 file.publish(error);
+  if (!written)
+    reportError(error);
+  return written;
 }
 
 bool Compilation::write() {
@@ -277,7 +267,7 @@ bool Compilation::run() {
       return false;
   if (options.stage == Stage::So)
     return write();
-  return options.output.empty() ? print(llvm::outs()) : printToFile();
+  return print();
 }
 
 } // namespace

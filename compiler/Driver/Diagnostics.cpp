@@ -16,6 +16,17 @@ void encast::reportNote(const llvm::Twine &message) {
   llvm::errs() << "encast: note: " << message << "\n";
 }
 
+bool encast::writeToStdout(llvm::StringRef text) {
+  llvm::raw_fd_ostream &out = llvm::outs();
+  out << text;
+  out.flush();
+  std::error_code failure = out.error();
+  if (failure)
+    reportError("standard output: " + failure.message());
+  out.clear_error();
+  return !failure;
+}
+
 /// The name of a layer or tensor, else a place in a file, else nothing.
 static std::string placeOf(Location location) {
   std::string name, place;

@@ -12,6 +12,9 @@ namespace encast {
 void reportError(const llvm::Twine &message);
 /// Prints `encast: note: message` to stderr.
 void reportNote(const llvm::Twine &message);
+/// Prints `text` to stdout; reports an error and returns false if it does not
+/// get there.
+bool writeToStdout(llvm::StringRef text);
 
 /// While it lives, prints the diagnostics of MLIR with the layer or tensor that
 /// they are about, or the place in the file that was parsed:

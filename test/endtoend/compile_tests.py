@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 
 import numpy
 
@@ -230,8 +231,71 @@ def check_paths(context, folder):
     bad.write_text("module {\n  encoder.nonsense\n}\n")
     require_refused(context.run("encast", "compile", bad, "-o",
                                 work / "m.so"), r"bad\.mlir:2:3")
-    require(sorted(path.name for path in work.iterdir()) == ["bad.mlir"],
-            "something was left behind")
+    pipe = work / "pipe"
+    os.mkfifo(pipe)
+    for options in ([], ["--emit=encoder"]):
+        require_refused(context.run("encast", "compile", folder, "-o", pipe,
+                                    *options), f"{pipe}.*not a regular file")
+    require(sorted(path.name for path in work.iterdir()) == [
+        "bad.mlir", "pipe"], "something was left behind")
+    # 255 bytes, the longest name.
+    for options in ([], ["--emit=encoder"]):
+        context.succeed("encast", "compile", folder, "-o",
+                        work / ("m" * 255), *options)
+
+
+COMMAND_LINES = [
+    ([], "command"),
+    (["--fast-math"], "--fast-math"),
+    (["compile"], "MODEL"),
+    (["compile", "a", "b", "-o", "m.so"], "one MODEL.*2"),
+    (["compile", "a", "-o"], "-o"),
+    (["compile", "a"], "-o is required"),
+    (["compile", "a", "-o", "m.so", "--target="], "--target="),
+    (["compile", "a", "-o", "m.so", "--allow-unused=3"], "--allow-unused=3"),
+]
+
+
+def check_command_lines(context):
+    for arguments, expected in COMMAND_LINES:
+        require_refused(context.run("encast", *arguments), expected)
+    for option in ("--help", "--version"):
+        done = context.succeed("encast", option)
+        require(b"encast" in done.stdout and not done.stderr,
+                f"{option} prints {done}")
+
+
+def close_streams(*streams):
+    """For a child: closes standard streams before it starts."""
+    return lambda: [os.close(stream) for stream in streams]
+
+
+def check_standard_streams(context, folder):
+    """Output that cannot be printed is an error; notes that cannot are none,
+    and never end in a file that was opened instead."""
+    command = [context.bin / "encast", "compile", folder, "--emit=llvm"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE)
+    done.stdout = b""
+    require_refused(done, "standard output.*No space")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    done.stdout = b""
+    require_refused(done, "standard output.*pipe")
+    require_refused(context.run(*command,
+                                preexec_fn=close_streams(1)),
+                    "standard output")
+
+    noted = with_config(architectures=None)
+    noted(folder := random_bert.make(context.folder("streams") / "model"))
+    whole = context.compile(folder)
+    quiet = whole.with_name("quiet.so")
+    done = subprocess.run([context.bin / "encast", "compile", folder, "-o",
+                           quiet], preexec_fn=close_streams(0, 1, 2))
+    require(done.returncode == 0, f"exit status {done.returncode}")
+    require_same_bytes(whole, quiet, "compiled without standard streams")
 
 
 def check_kept_artifact(context, folder):
@@ -247,6 +311,22 @@ def check_kept_artifact(context, folder):
     require(artifact.read_bytes() == before, "the artifact changed")
     require(sorted(os.listdir(work)) == ["model", "model.so"],
             f"left behind: {os.listdir(work)}")
+
+
+def check_foreign_recipe(context, folder):
+    """An operation of another dialect in a recipe of weights is named."""
+    work = context.folder("recipe")
+    printed = context.succeed("encast", "compile", folder, "--emit=plan",
+                              "--target=x86-64-v3").stdout.decode()
+    call = next(line for line in printed.splitlines() if "plan.call" in line)
+    recipe = next(line for line in printed.splitlines()
+                  if "= encoder.tensor" in line)
+    (work / "stage.mlir").write_text(
+        printed.replace(recipe, recipe + "\n" + call))
+    require_refused(context.run("encast", "compile", work / "stage.mlir",
+                                "-o", work / "m.so",
+                                f"--weights-root={folder}"),
+                    "plan.call.*recipe")
 
 
 def tests(context):
@@ -269,6 +349,11 @@ def tests(context):
     for refusal in REFUSALS:
         yield (f"compile/refuses/{refusal.name}",
                lambda refusal=refusal: check_refusal(context, refusal))
+    yield "compile/refuses/command_lines", lambda: check_command_lines(context)
+    yield "compile/refuses/foreign_recipe", lambda: check_foreign_recipe(
+        context, folder)
+    yield "compile/standard_streams", lambda: check_standard_streams(context,
+                                                                     folder)
     yield "compile/refuses/paths", lambda: check_paths(context, folder)
     yield "compile/failure_keeps_old_artifact", lambda: check_kept_artifact(
         context, folder)
