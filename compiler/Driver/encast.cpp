@@ -170,8 +170,10 @@ void prepareProcess() {
   while (stream >= 0 && stream <= STDERR_FILENO);
   close(stream);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   llvm::install_fatal_error_handler(endAfterFatalError);
   llvm::install_bad_alloc_error_handler(endAfterFatalError);
+  llvm::install_out_of_memory_new_handler();
 }
 
 } // namespace

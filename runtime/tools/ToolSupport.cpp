@@ -2,10 +2,12 @@
 
 #include "runtime/tools/ToolSupport.h"
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <getopt.h>
+#include <new>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +29,25 @@ void fail(const std::string &message) {
     unlink(file.c_str());
   fprintf(stderr, "encast: error: %s\n", message.c_str());
   exit(1);
+}
+
+static void failForMemory() {
+  // Without allocating anything.
+  for (const std::string &file : unfinishedFiles())
+    unlink(file.c_str());
+  fputs("encast: error: out of memory\n", stderr); // has no buffer
+  _exit(1);
+}
+
+void prepareProcess() {
+  int stream;
+  do
+    stream = open("/dev/null", O_PATH); // neither read nor written
+  while (stream >= 0 && stream <= STDERR_FILENO);
+  close(stream);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  std::set_new_handler(failForMemory);
 }
 
 void check(encast_status status, const encast_error &error,

@@ -18,6 +18,10 @@
 
 namespace encast::tools {
 
+/// To be called first: makes signals and lack of memory errors, and keeps the
+/// places of closed standard streams from the files that will be opened.
+void prepareProcess();
+
 /// Prints `encast: error: MESSAGE`, removes unfinished files and ends the
 /// program with status 1.
 [[noreturn]] void fail(const std::string &message);

@@ -346,6 +346,7 @@ std::string resultJson(const Options &options, const Measurement &measured,
 } // namespace
 
 int main(int argc, char **argv) {
+  prepareProcess();
   Options options = parseOptions(argc, argv);
   Model model = openModel(options.model, options.variant);
   encast_model_info_t info = modelInfo(model.get());

@@ -510,6 +510,7 @@ private:
 } // namespace
 
 int main(int argc, char **argv) {
+  prepareProcess();
   static const option table[] = {{"json", no_argument, nullptr, 'j'},
                                  {"verify", no_argument, nullptr, 'v'},
                                  {"help", no_argument, nullptr, 'h'},

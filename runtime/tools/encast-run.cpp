@@ -337,6 +337,7 @@ std::string statsJson(const Runner &runner, const IdsFile &file,
 } // namespace
 
 int main(int argc, char **argv) {
+  prepareProcess();
   Options options = parseOptions(argc, argv);
   Model model = openModel(options.model, options.variant);
   encast_model_info_t info = modelInfo(model.get());

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 
@@ -313,6 +314,19 @@ def check_kept_artifact(context, folder):
             f"left behind: {os.listdir(work)}")
 
 
+def check_file_limit(context, folder):
+    """A file that may not grow further is an error, not a signal."""
+    limit = 4096
+    work = context.folder("limit")
+    for options in ([], ["--emit=llvm"]):
+        require_refused(
+            context.run("encast", "compile", folder, "-o", work / "m", *options,
+                        preexec_fn=lambda: resource.setrlimit(
+                            resource.RLIMIT_FSIZE, (limit, limit))),
+            "m: cannot .*: File too large")
+    require(not os.listdir(work), f"left behind: {os.listdir(work)}")
+
+
 def check_foreign_recipe(context, folder):
     """An operation of another dialect in a recipe of weights is named."""
     work = context.folder("recipe")
@@ -352,6 +366,8 @@ def tests(context):
     yield "compile/refuses/command_lines", lambda: check_command_lines(context)
     yield "compile/refuses/foreign_recipe", lambda: check_foreign_recipe(
         context, folder)
+    yield "compile/refuses/file_limit", lambda: check_file_limit(context,
+                                                                 folder)
     yield "compile/standard_streams", lambda: check_standard_streams(context,
                                                                      folder)
     yield "compile/refuses/paths", lambda: check_paths(context, folder)

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -184,6 +185,38 @@ def check_places(model):
     require(done.returncode == 0, done.stderr.decode())
 
 
+def check_limits(model):
+    """Limits of file size and memory, and closed streams, end in an error."""
+    def limited(kind, limit):
+        return lambda: resource.setrlimit(kind, (limit, limit))
+
+    def run(name, lines, preexec):
+        work = model.context.folder(name)
+        (work / "ids.jsonl").write_bytes(lines)
+        done = model.context.run(
+            "encast-run", model.artifact, "--ids", work / "ids.jsonl", "--out",
+            work / "out.npy", preexec_fn=preexec)
+        return done, work
+
+    done, work = run("size", model.lines(),
+                     limited(resource.RLIMIT_FSIZE, 512))
+    require_refused(done, "out.npy: cannot write the file: File too large")
+    require(os.listdir(work) == ["ids.jsonl"], "something was written")
+    line = b"[" + b"1, " * 159 + b"1]\n"
+    done, work = run("memory", line * 200000,
+                     limited(resource.RLIMIT_AS, 1 << 28))
+    require_refused(done, "memory")
+    require(os.listdir(work) == ["ids.jsonl"], "something was written")
+
+    def close_streams():
+        os.closerange(0, 3)
+
+    # Each line warns of a pad id while out.npy is not written yet.
+    done, work = run("closed", b"[1, 0]\n", close_streams)
+    require(done.returncode == 0, f"exit status {done.returncode}")
+    require(numpy.load(work / "out.npy").shape == (2, 60), "wrong shape")
+
+
 def unnamed_files(process):
     """Of those that a process has open."""
     links = pathlib.Path(f"/proc/{process.pid}/fd")
@@ -256,6 +289,7 @@ def tests(context):
         "stdin": check_stdin, "small_memory_cap": check_small_memory_cap,
         "options": check_options, "stats": check_stats,
         "places": check_places, "killed": check_killed,
+        "limits": check_limits,
         "inspect": check_inspect, "bench": check_bench,
     }
     for name, check in checks.items():
