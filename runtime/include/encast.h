@@ -31,8 +31,8 @@
  * Threads. A model may be used by many sessions and threads at once; a session
  * serves one call at a time and answers ENCAST_BUSY otherwise. encast_cancel may
  * come from any thread at any time before encast_session_destroy. Callbacks run
- * on the thread that called. After fork() models are usable in the child,
- * sessions are not.
+ * on the thread that called (progress, with an executor: on that of task 0).
+ * After fork() models are usable in the child, sessions are not.
  *
  * Determinism. The bits of a sequence's results do not depend on the other
  * sequences of the batch, its place, the number of threads or the other outputs
@@ -174,8 +174,9 @@ ENCAST_API encast_status encast_model_output(const encast_model *model,
 
 /*===- sessions -----------------------------------------------------------===*/
 
-/* Calls task(data, i) for each i in [0, count), on threads that run at the same
-   time (tasks wait for each other), and returns when all have returned. */
+/* Calls task(data, i) once for each i in [0, count), at best at the same time,
+   and returns when all have returned. Task 0 does what is left; tasks do not wait
+   for tasks that have not begun. */
 typedef void (*encast_executor_function)(void *executor_data,
                                          void (*task)(void *data, int64_t i),
                                          void *data, int64_t count);

@@ -189,11 +189,11 @@ typedef struct encast_abi_call {
 } encast_abi_call;
 
 /*
- * Between two steps all threads meet at a barrier. A step over rows is cut into
+ * A step begins when the one before is complete. A step over rows is cut into
  * row blocks of at most max_rows rows, and a thread runs all calls on its block.
  * When all rows fit one block and they are at most split_rows, threads share
- * the block: each call is split by panels (or by rows where it has none), with
- * a barrier behind each call.
+ * the block: each call is split by panels (or by rows where it has none), and
+ * begins when the one before is complete.
  */
 typedef struct encast_abi_step {
   uint64_t name;       /* string */

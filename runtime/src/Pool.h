@@ -1,44 +1,26 @@
-//===- Pool.h - threads that work on one run at a time ----------*- C++ -*-===//
+//===- Pool.h - threads that help with one run at a time --------*- C++ -*-===//
 ///
 /// \file
-/// A run is one task that all threads execute together, meeting at a barrier
-/// between its phases. The caller is thread 0; the others wait at the same
-/// barrier between runs, where they spin briefly and then sleep.
+/// A run is one task that the caller, thread 0, begins at once and that workers
+/// join as they wake up. Nobody waits for a worker that has nothing to do: on a
+/// busy machine it may not get a CPU for milliseconds. So a task must be
+/// complete when thread 0 returns from it, whoever took part.
 //===----------------------------------------------------------------------===//
 
 #ifndef ENCAST_RUNTIME_SRC_POOL_H
 #define ENCAST_RUNTIME_SRC_POOL_H
 
 #include "encast.h"
+#include "runtime/src/Signal.h"
 #include "runtime/src/Threads.h"
-#include <atomic>
 #include <cstdint>
 #include <pthread.h>
 
 namespace encast::runtime {
 
-/// All of `count` threads wait until the last one arrives. What a thread wrote
-/// before is visible to all behind it.
-class Barrier {
-public:
-  /// `spins`: whether waiting threads spin before they sleep; a waste when
-  /// there are more threads than CPUs.
-  void initialize(int threadCount, bool spins);
-  void wait();
-
-private:
-  int count = 1;
-  uint64_t spinTicks = 0;
-  // On cache lines of their own: one is written by arriving threads, the other
-  // read by waiting ones.
-  alignas(64) std::atomic<int> arrived{0};
-  alignas(64) std::atomic<uint32_t> generation{0};
-  std::atomic<int> sleepers{0};
-};
-
 struct PoolOptions {
-  int threads = 1; ///< With the caller, at least 1.
-  bool spins = true;
+  int threads = 1;   ///< With the caller, at least 1.
+  bool spins = true; ///< Workers spin before they sleep between runs.
   /// If set, brings the threads for each run; else the pool has its own.
   encast_executor_function executor = nullptr;
   void *executorData = nullptr;
@@ -52,18 +34,19 @@ class Pool {
 public:
   using Task = void (*)(void *data, int thread);
 
-  /// Starts the threads; all signals are blocked in them. `affinityFailed` says
-  /// whether a thread could not be bound. Errors: OUT_OF_MEMORY.
+  /// Starts the workers; all signals are blocked in them. `affinityFailed` says
+  /// whether one could not be bound and runs anywhere. Errors: OUT_OF_MEMORY.
   encast_status start(const PoolOptions &options, bool &affinityFailed,
                       encast_error *error);
-  /// Ends the threads.
+  /// Ends the workers.
   void stop();
   /// Frees what a forked child holds of the pool, whose threads do not exist.
   void abandon();
 
   int threads() const { return options.threads; }
-  Barrier &barrier() { return phases; }
-  /// Runs task(data, i) on each thread i; the threads may meet at barrier().
+  bool spins() const { return options.spins; }
+  /// Runs task(data, 0) here and task(data, i) on workers that come in time,
+  /// each at most once; returns when none is in it any more.
   void run(Task task, void *data);
 
 private:
@@ -73,16 +56,15 @@ private:
     int index;
   };
   static void *work(void *worker);
-  bool bind(int index) const;
+  int createWorker(Worker &worker, bool &affinityFailed) const;
 
   PoolOptions options;
-  Barrier phases;
-  pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; ///< Closed during start().
   Worker *workers = nullptr;
-  int started = 0;     ///< Threads that exist, with the caller.
+  int started = 1;     ///< Threads that exist, with the caller.
   Task task = nullptr; ///< Null: the workers end.
   void *taskData = nullptr;
-  std::atomic<bool> bindFailed{false};
+  Signal epoch;  ///< Odd while a run is open to workers.
+  Signal active; ///< Workers in the run, or finding out that they are late.
 };
 
 } // namespace encast::runtime

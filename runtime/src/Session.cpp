@@ -161,8 +161,7 @@ uint64_t placeTables(encast_session &session, void *memory, int threads) {
   const encast_abi_variant &variant = *session.model->variant;
   Tables tables(memory);
   tables.place(session.perThread, threads);
-  tables.place(session.claims[0], threads);
-  tables.place(session.claims[1], threads);
+  tables.place(session.walkState, 1);
   tables.place(session.nonFinite, threads);
   // Whole cache lines for each thread.
   tables.place(session.ticks, threads * ((variant.calls.count + 7) / 8 * 8));
@@ -183,11 +182,9 @@ encast_status allocateTables(encast_session &session, int threads,
   memset(memory, 0, bytes);
   placeTables(session, memory, threads);
   uint64_t stride = (session.callCount() + 7) / 8 * 8;
-  for (int i = 0; i < threads; ++i) {
-    new (&session.claims[0][i]) Claim;
-    new (&session.claims[1][i]) Claim;
+  new (session.walkState) WalkState;
+  for (int i = 0; i < threads; ++i)
     session.perThread[i].ticks = session.ticks + i * stride;
-  }
   return ENCAST_OK;
 }
 
@@ -204,7 +201,7 @@ void freeSession(encast_session *session) {
 struct Run {
   encast_session &session;
   const RunRequest &request;
-  Walk walk;
+  Walk walk = {};
 };
 
 template <typename Element>
@@ -303,8 +300,6 @@ void prepareThreads(encast_session &session, const RunRequest &request,
     thread.block =
         inArena<char>(session, layout.blocks + i * layout.blockStride);
     memset(thread.ticks, 0, session.callCount() * sizeof(uint64_t));
-    session.claims[0][i].next.store(0, std::memory_order_relaxed);
-    session.claims[1][i].next.store(0, std::memory_order_relaxed);
     session.nonFinite[i] = NonFinite();
   }
 }
@@ -332,8 +327,9 @@ int64_t findNonFinite(const float *values, int64_t begin, int64_t end) {
   return -1;
 }
 
-/// Scans this thread's share of each output.
-void scanOutputs(const Run &run, int thread) {
+/// Scans one of `threads` parts of each output.
+void scanOutputs(void *data, int64_t part) {
+  const Run &run = *static_cast<Run *>(data);
   const ArtifactView &view = run.session.model->view;
   int threads = run.session.pool.threads();
   for (uint64_t i = 0; i < view->outputs.count; ++i) {
@@ -342,12 +338,12 @@ void scanOutputs(const Run &run, int thread) {
     const encast_abi_output &output = view.output(i);
     int64_t floats = run.request.outputRows(output) * output.columns;
     int64_t share = (floats + threads - 1) / threads;
-    int64_t begin = std::min(floats, share * thread);
+    int64_t begin = std::min(floats, share * part);
     int64_t index = findNonFinite(run.request.outputData[i], begin,
                                   std::min(floats, begin + share));
     if (index >= 0) {
-      run.session.nonFinite[thread].output = i;
-      run.session.nonFinite[thread].index = index;
+      run.session.nonFinite[part].output = i;
+      run.session.nonFinite[part].index = index;
       return;
     }
   }
@@ -357,8 +353,6 @@ void runThread(void *data, int thread) {
   const Run &run = *static_cast<Run *>(data);
   FloatingPointScope scope;
   walkSteps(run.walk, thread);
-  if (run.session.state.load() != Cancelled)
-    scanOutputs(run, thread);
 }
 
 encast_status reportNonFinite(const encast_session &session,
@@ -426,12 +420,11 @@ Walk makeWalk(encast_session &session, const RunRequest &request,
   walk.mode = request.mode;
   walk.outputs = request.outputs;
   walk.threads = session.pool.threads();
-  walk.barrier = &session.pool.barrier();
+  walk.spins = session.pool.spins();
   walk.perThread = session.perThread;
-  walk.claims[0] = session.claims[0];
-  walk.claims[1] = session.claims[1];
+  walk.state = session.walkState;
   walk.selectedRows = inArena<int32_t>(session, layout.selected);
-  walk.state = &session.state;
+  walk.sessionState = &session.state;
   walk.cancelledState = Cancelled;
   walk.progress = session.options.progress;
   walk.progressData = session.options.progress_data;
@@ -458,7 +451,11 @@ encast_status runSession(encast_session &session, const encast_input *inputs,
 
   int64_t selected = fillControlTables(session, request, layout);
   prepareThreads(session, request, layout, selected);
-  Run run{session, request, makeWalk(session, request, layout)};
+  Run run{session, request};
+  run.walk = makeWalk(session, request, layout);
+  run.walk.finish = scanOutputs;
+  run.walk.finishData = &run;
+  session.walkState->reset();
   session.pool.run(runThread, &run);
 
   countFlops(session, run.walk);

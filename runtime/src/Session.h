@@ -64,7 +64,7 @@ struct encast_session {
 
   // Tables of the size of the variant and the number of threads.
   encast::runtime::WalkThread *perThread = nullptr;
-  encast::runtime::Claim *claims[2] = {};
+  encast::runtime::WalkState *walkState = nullptr;
   encast::runtime::NonFinite *nonFinite = nullptr;
   uint64_t *ticks = nullptr;    ///< [threads, calls]
   int64_t *callFlops = nullptr; ///< [calls], of the last run

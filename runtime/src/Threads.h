@@ -31,6 +31,7 @@ public:
   int nth(int n) const;
   CpuSet intersect(const CpuSet &other) const;
   uint64_t *data() { return words; }
+  const uint64_t *data() const { return words; }
   static constexpr int kBytes = kMost / 8;
 
 private:

@@ -67,14 +67,9 @@ public:
       : walk(walk), context(context),
         selects(step.domain == ENCAST_DOMAIN_ATTENTION_SELECTED &&
                 walk.mode == ENCAST_MODE_SELECTED) {
-    start();
-  }
-
-  void start() {
-    group = {};
-    sequence = -1;
     next();
   }
+
   bool atEnd() const { return group.rows == 0; }
   const QueryGroup &get() const { return group; }
 
@@ -110,7 +105,7 @@ class ThreadWalk {
 public:
   ThreadWalk(const Walk &walk, int thread)
       : walk(walk), thread(thread), own(walk.perThread[thread]),
-        context(own.context),
+        context(own.context), state(*walk.state),
         calls(walk.view.rows<encast_abi_call>(walk.variant->calls)) {}
 
   void walkAll();
@@ -121,20 +116,25 @@ private:
   void walkBlocks(const encast_abi_step &step, int64_t rows);
   void walkShared(const encast_abi_step &step, int64_t rows);
   void walkAttention(const encast_abi_step &step);
-  template <typename Function> void claimItems(int64_t count, Function compute);
+  template <typename Function> void runPhase(int64_t count, Function compute);
+  void waitForPhases();
   void runCalls(const encast_abi_step &step, encast_abi_item item);
   void runCall(uint64_t index, const encast_abi_item &item);
 
   bool isCancelled() const {
-    return walk.state->load(std::memory_order_relaxed) == walk.cancelledState;
+    return walk.sessionState->load(std::memory_order_relaxed) ==
+           walk.cancelledState;
   }
 
   const Walk &walk;
   const int thread;
   WalkThread &own;
   encast_abi_context &context;
+  WalkState &state;
   const encast_abi_call *calls;
-  int phase = 0; ///< Of the two sets of claims the one in use.
+  // Where this thread is, which may be behind others.
+  uint32_t phase = 0;
+  int64_t firstItem = 0; ///< Of the phase.
 };
 
 void ThreadWalk::walkAll() {
@@ -145,9 +145,45 @@ void ThreadWalk::walkAll() {
       walkStep(steps[i]);
     bool endsLayer = steps[i].layer &&
                      (i + 1 == count || steps[i + 1].layer != steps[i].layer);
-    if (endsLayer && thread == 0 && walk.progress && !isCancelled())
-      walk.progress(walk.progressData, static_cast<double>(i + 1) / count);
+    if (endsLayer && thread == 0 && walk.progress) {
+      waitForPhases();
+      if (!isCancelled())
+        walk.progress(walk.progressData, static_cast<double>(i + 1) / count);
+    }
   }
+  runPhase(walk.threads,
+           [&](int64_t part) { walk.finish(walk.finishData, part); });
+  if (thread == 0)
+    waitForPhases();
+}
+
+/// Waits until all phases before the one at hand are complete.
+void ThreadWalk::waitForPhases() {
+  state.phases.waitUntil([this](uint32_t done) { return done >= phase; },
+                         walk.spins);
+}
+
+/// Computes those of `count` items that this thread can claim, in their order;
+/// none if others were faster.
+template <typename Function>
+void ThreadWalk::runPhase(int64_t count, Function compute) {
+  int64_t end = firstItem + count;
+  int64_t item = state.claimed.load(std::memory_order_relaxed);
+  if (item < end)
+    waitForPhases();
+  while (item < end) {
+    if (!state.claimed.compare_exchange_weak(item, item + 1,
+                                             std::memory_order_relaxed))
+      continue;
+    if (!isCancelled())
+      compute(item - firstItem);
+    // Whoever counts the last item has seen what all wrote.
+    if (state.done.fetch_add(1, std::memory_order_acq_rel) + 1 == end)
+      state.phases.store(phase + 1);
+    item = state.claimed.load(std::memory_order_relaxed);
+  }
+  firstItem = end;
+  ++phase;
 }
 
 bool ThreadWalk::stepRuns(const encast_abi_step &step) const {
@@ -160,9 +196,6 @@ bool ThreadWalk::stepRuns(const encast_abi_step &step) const {
 }
 
 void ThreadWalk::walkStep(const encast_abi_step &step) {
-  // The other set was last used before the barrier behind which this step
-  // begins, and is used again behind the one where it ends.
-  walk.claims[1 - phase][thread].next.store(0, std::memory_order_relaxed);
   int64_t rows = rowsOfDomain(context, step.domain);
   if (step.domain == ENCAST_DOMAIN_ATTENTION_TOKENS ||
       step.domain == ENCAST_DOMAIN_ATTENTION_SELECTED)
@@ -171,30 +204,6 @@ void ThreadWalk::walkStep(const encast_abi_step &step) {
     walkShared(step, rows);
   else
     walkBlocks(step, rows);
-  walk.barrier->wait();
-  phase = 1 - phase;
-}
-
-/// Computes each of `count` items once: a thread first claims those of its own
-/// share, a range, so that it meets the rows that it wrote in the step before,
-/// and then helps the others.
-template <typename Function>
-void ThreadWalk::claimItems(int64_t count, Function compute) {
-  for (int i = 0; i < walk.threads; ++i) {
-    int owner =
-        thread + i < walk.threads ? thread + i : thread + i - walk.threads;
-    int64_t begin = count * owner / walk.threads;
-    int64_t end = count * (owner + 1) / walk.threads;
-    std::atomic<int64_t> &next = walk.claims[phase][owner].next;
-    for (;;) {
-      int64_t item = begin + next.fetch_add(1, std::memory_order_relaxed);
-      if (item >= end)
-        break;
-      if (isCancelled())
-        return;
-      compute(item);
-    }
-  }
 }
 
 void ThreadWalk::walkBlocks(const encast_abi_step &step, int64_t rows) {
@@ -203,7 +212,7 @@ void ThreadWalk::walkBlocks(const encast_abi_step &step, int64_t rows) {
   int64_t rounds = dividedUp(dividedUp(tiles, mostTiles), walk.threads);
   RowCut cut(rows, step.row_tile, rounds * walk.threads);
   context.block = own.block;
-  claimItems(cut.parts, [&](int64_t part) {
+  runPhase(cut.parts, [&](int64_t part) {
     encast_abi_item item = {};
     item.row = item.block = cut.begin(part);
     item.rows = cut.begin(part + 1) - item.row;
@@ -213,54 +222,45 @@ void ThreadWalk::walkBlocks(const encast_abi_step &step, int64_t rows) {
 
 void ThreadWalk::walkShared(const encast_abi_step &step, int64_t rows) {
   context.block = walk.perThread[0].block;
-  RowCut rowCut(rows, step.row_tile, walk.threads);
-  bool first = true;
+  // Two parts per thread: one that comes late still finds work.
+  int64_t parts = 2 * walk.threads;
   for (uint32_t i = 0; i < step.call_count; ++i) {
     uint64_t index = step.first_call + i;
     const encast_abi_call &call = calls[index];
     if (!callRuns(walk, call))
       continue;
-    if (!first)
-      walk.barrier->wait();
-    first = false;
-    RowCut cut = call.panels
-                     ? RowCut(call.panels, call.panel_tile, walk.threads)
-                     : rowCut;
-    if (thread >= cut.parts || isCancelled())
-      continue;
-    int64_t begin = cut.begin(thread), count = cut.begin(thread + 1) - begin;
-    encast_abi_item item = {};
-    item.row = call.panels ? 0 : begin;
-    item.rows = call.panels ? rows : count;
-    item.panel = call.panels ? begin : 0;
-    item.panels = call.panels ? count : 0;
-    runCall(index, item);
+    RowCut cut = call.panels ? RowCut(call.panels, call.panel_tile, parts)
+                             : RowCut(rows, step.row_tile, parts);
+    runPhase(cut.parts, [&](int64_t part) {
+      int64_t begin = cut.begin(part), count = cut.begin(part + 1) - begin;
+      encast_abi_item item = {};
+      item.row = call.panels ? 0 : begin;
+      item.rows = call.panels ? rows : count;
+      item.panel = call.panels ? begin : 0;
+      item.panels = call.panels ? count : 0;
+      runCall(index, item);
+    });
   }
 }
 
 void ThreadWalk::walkAttention(const encast_abi_step &step) {
   context.block = own.block;
-  QueryGroups groups(walk, context, step);
   int64_t count = 0;
-  for (; !groups.atEnd(); groups.next())
+  for (QueryGroups groups(walk, context, step); !groups.atEnd(); groups.next())
     count += step.heads * QueryCut(groups.get().rows, step).tiles;
 
-  groups.start();
-  int64_t firstItem = 0; // of the group at hand
-  claimItems(count, [&](int64_t index) {
-    if (index < firstItem) {
-      groups.start();
-      firstItem = 0;
-    }
+  QueryGroups groups(walk, context, step);
+  int64_t first = 0; // item of the group at hand
+  runPhase(count, [&](int64_t index) {
     QueryCut cut(groups.get().rows, step);
-    while (index - firstItem >= step.heads * cut.tiles) {
-      firstItem += step.heads * cut.tiles;
+    while (index - first >= step.heads * cut.tiles) {
+      first += step.heads * cut.tiles;
       groups.next();
       cut = QueryCut(groups.get().rows, step);
     }
     const QueryGroup &group = groups.get();
-    int64_t head = (index - firstItem) / cut.tiles;
-    int64_t row = (index - firstItem) % cut.tiles * cut.rowsPerTile;
+    int64_t head = (index - first) / cut.tiles;
+    int64_t row = (index - first) % cut.tiles * cut.rowsPerTile;
     encast_abi_item item = {};
     item.row = item.block = group.row + row;
     item.rows = std::min(cut.rowsPerTile, group.rows - row);

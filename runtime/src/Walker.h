@@ -1,30 +1,28 @@
 //===- Walker.h - walk the step table of a variant --------------*- C++ -*-===//
 ///
 /// \file
-/// Cuts each step into items and gives them to the threads:
+/// Cuts each step into phases, and each phase into items that threads claim:
 ///
-///   rows, many:  blocks of rows; a thread runs all calls on its block
-///   rows, few:   one block shared by all; each call is cut by panels (or rows)
-///   attention:   tiles of queries by sequence and head
+///   rows, many:  one phase; an item is a block of rows with all its calls
+///   rows, few:   a phase per call, on one block shared by all; an item is a
+///                range of panels (or of rows)
+///   attention:   one phase; an item is a tile of queries of one head
 ///
-/// How a step is cut changes which thread computes what, and never a bit of it.
+/// A phase begins when all items of the one before are computed, not when all
+/// threads are there: a thread that the system has put aside holds up nobody
+/// unless it is in the middle of an item. How a step is cut and who computes
+/// what changes no bit.
 //===----------------------------------------------------------------------===//
 
 #ifndef ENCAST_RUNTIME_SRC_WALKER_H
 #define ENCAST_RUNTIME_SRC_WALKER_H
 
 #include "runtime/src/Artifact.h"
-#include "runtime/src/Pool.h"
+#include "runtime/src/Signal.h"
 #include <atomic>
 #include <cstdint>
 
 namespace encast::runtime {
-
-/// Items of a step that one thread has claimed of its share; others claim there
-/// when their own share is done.
-struct alignas(64) Claim {
-  std::atomic<int64_t> next{0};
-};
 
 /// What the walk keeps per thread. Belongs to the session, so that a run
 /// allocates nothing.
@@ -32,6 +30,19 @@ struct alignas(64) WalkThread {
   encast_abi_context context; ///< Without `block`, which the walk sets.
   char *block;                ///< This thread's own.
   uint64_t *ticks;            ///< [calls of the variant], time stamp counter.
+};
+
+/// How far a walk is. Items of all phases are numbered through.
+struct WalkState {
+  alignas(64) std::atomic<int64_t> claimed{0}; ///< Items.
+  alignas(64) std::atomic<int64_t> done{0};    ///< Items.
+  Signal phases;                               ///< Complete ones.
+
+  void reset() {
+    claimed.store(0, std::memory_order_relaxed);
+    done.store(0, std::memory_order_relaxed);
+    phases.store(0);
+  }
 };
 
 /// One run. Filled by the session before the threads start; all threads read
@@ -42,18 +53,21 @@ struct Walk {
   uint32_t mode = 0;    ///< ENCAST_MODE_*
   uint64_t outputs = 0; ///< Asked.
   int threads = 1;
-  Barrier *barrier = nullptr;
+  bool spins = true;               ///< Waiting threads spin before they sleep.
   WalkThread *perThread = nullptr; ///< [threads]
-  Claim *claims[2] = {}; ///< [threads] each, all zero before the walk.
+  WalkState *state = nullptr;      ///< Reset.
   const int32_t *selectedRows = nullptr; ///< [selected]
-  const std::atomic<int> *state = nullptr;
-  int cancelledState = 0; ///< Items are skipped while `*state` is this.
+  const std::atomic<int> *sessionState = nullptr;
+  int cancelledState = 0; ///< Items are skipped while the session is in this.
+  /// A last phase: finish(data, i) for each i in [0, threads).
+  void (*finish)(void *data, int64_t part) = nullptr;
+  void *finishData = nullptr;
   encast_progress_function progress = nullptr;
   void *progressData = nullptr;
 };
 
-/// The part of a run that `thread` does; all threads call it at the same time.
-/// At its end a barrier has been passed behind the last step.
+/// The part of a run that `thread` does, at the same time as others. When
+/// thread 0 returns, all items are computed.
 void walkSteps(const Walk &walk, int thread);
 
 /// Number of rows of a domain (query rows for attention).

@@ -698,6 +698,27 @@ TEST_F(SessionTest, an_executor_brings_the_threads) {
   EXPECT_EQ(results.values[0], run(own.get(), batch, 7).values[0]);
 }
 
+TEST_F(SessionTest, an_executor_may_run_its_tasks_one_after_the_other) {
+  for (int order : {1, -1}) {
+    encast_session_options options = sessionOptions(3);
+    options.executor = [](void *executorData, void (*task)(void *, int64_t),
+                          void *data, int64_t count) {
+      bool backwards = *static_cast<int *>(executorData) < 0;
+      for (int64_t i = 0; i < count; ++i)
+        task(data, backwards ? count - 1 - i : i);
+    };
+    options.executor_data = &order;
+    Session session = createSession(model.get(), options);
+    ASSERT_EQ(encast_session_reserve(session.get(), 100, 10, 0, nullptr),
+              ENCAST_OK);
+    Batch batch = oneSequence(std::vector<int64_t>(50, 20));
+    Results results = run(session.get(), batch, 7);
+    EXPECT_EQ(results.status, ENCAST_OK);
+    Session own = reserved(1);
+    EXPECT_EQ(results.values[0], run(own.get(), batch, 7).values[0]);
+  }
+}
+
 TEST_F(SessionTest, progress_is_reported_behind_each_layer) {
   std::vector<double> reports;
   encast_session_options options = sessionOptions(2);
