@@ -29,10 +29,10 @@
  * tokens of a batch, B the number of its sequences.
  *
  * Threads. A model may be used by many sessions and threads at once; a session
- * serves one call at a time and answers ENCAST_BUSY otherwise. encast_cancel may
- * come from any thread at any time before encast_session_destroy. Callbacks run
- * on the thread that called (progress, with an executor: on that of task 0).
- * After fork() models are usable in the child, sessions are not.
+ * serves one call at a time and answers ENCAST_BUSY otherwise. encast_cancel
+ * may come from any thread at any time before encast_session_destroy. Callbacks
+ * run on the thread that called (progress, with an executor: on that of task
+ * 0). After fork() models are usable in the child, sessions are not.
  *
  * Determinism. The bits of a sequence's results do not depend on the other
  * sequences of the batch, its place, the number of threads or the other outputs
@@ -61,14 +61,14 @@ extern "C" {
 /* Numbers never change; new ones are appended. */
 typedef enum encast_status {
   ENCAST_OK = 0,
-  ENCAST_INVALID_ARGUMENT = 1,   /* null pointer, wrong size, bad option */
-  ENCAST_OUT_OF_MEMORY = 2,      /* the system refused memory */
-  ENCAST_IO_ERROR = 3,           /* a file cannot be opened, read or mapped */
-  ENCAST_BAD_ARTIFACT = 4,       /* not an artifact, truncated or altered */
-  ENCAST_ABI_MISMATCH = 5,       /* artifact of another ABI version */
-  ENCAST_CPU_UNSUPPORTED = 6,    /* no variant runs on this CPU */
-  ENCAST_UNKNOWN_NAME = 7,       /* input, output or variant that is not there */
-  ENCAST_BAD_SHAPE = 8,          /* offsets or counts that do not fit */
+  ENCAST_INVALID_ARGUMENT = 1, /* null pointer, wrong size, bad option */
+  ENCAST_OUT_OF_MEMORY = 2,    /* the system refused memory */
+  ENCAST_IO_ERROR = 3,         /* a file cannot be opened, read or mapped */
+  ENCAST_BAD_ARTIFACT = 4,     /* not an artifact, truncated or altered */
+  ENCAST_ABI_MISMATCH = 5,     /* artifact of another ABI version */
+  ENCAST_CPU_UNSUPPORTED = 6,  /* no variant runs on this CPU */
+  ENCAST_UNKNOWN_NAME = 7,     /* input, output or variant that is not there */
+  ENCAST_BAD_SHAPE = 8,        /* offsets or counts that do not fit */
   ENCAST_TOKEN_OUT_OF_RANGE = 9, /* id or token type outside of its table */
   ENCAST_SEQUENCE_TOO_LONG = 10, /* over the model's limit */
   ENCAST_TOO_SMALL = 11,         /* reservation or output buffer too small */
@@ -89,8 +89,7 @@ typedef struct encast_error {
   char message[512]; /* names the thing, the limit and the value */
 } encast_error;
 
-#define ENCAST_ERROR_INIT                                                      \
-  { sizeof(encast_error), ENCAST_OK, {0} }
+#define ENCAST_ERROR_INIT {sizeof(encast_error), ENCAST_OK, {0}}
 
 typedef struct encast_model encast_model;
 typedef struct encast_session encast_session;
@@ -149,7 +148,7 @@ typedef struct encast_model_info_t {
   int64_t hidden;          /* H */
   int64_t layers;
   int64_t output_count;
-  int64_t default_output;  /* index of the output that tools take */
+  int64_t default_output; /* index of the output that tools take */
   int64_t weights_bytes;
 } encast_model_info_t;
 
@@ -162,8 +161,8 @@ typedef struct encast_output_info {
   size_t size;
   const char *name; /* "sentence_embedding" */
   int64_t columns;
-  int per_token;    /* 1: a row per token [T, columns], or per given row;
-                       0: a row per sequence [B, columns] */
+  int per_token; /* 1: a row per token [T, columns], or per given row;
+                    0: a row per sequence [B, columns] */
 } encast_output_info;
 
 /* Output `index`, 0 <= index < output_count. Errors: UNKNOWN_NAME. */
@@ -175,8 +174,8 @@ ENCAST_API encast_status encast_model_output(const encast_model *model,
 /*===- sessions -----------------------------------------------------------===*/
 
 /* Calls task(data, i) once for each i in [0, count), at best at the same time,
-   and returns when all have returned. Task 0 does what is left; tasks do not wait
-   for tasks that have not begun. */
+   and returns when all have returned. Task 0 does what is left; tasks do not
+   wait for tasks that have not begun. */
 typedef void (*encast_executor_function)(void *executor_data,
                                          void (*task)(void *data, int64_t i),
                                          void *data, int64_t count);
@@ -193,10 +192,10 @@ typedef struct encast_session_options {
   /* 0: physical cores within the affinity mask and the cgroup's quota, or
      ENCAST_THREADS. More than allowed is honoured with a warning. */
   int threads;
-  int pin;              /* 1: pins each worker to a core; failing is a warning */
-  int numa_node;        /* workers and arena on this node; -1: anywhere */
-  int huge_pages;       /* of the arena: 1 ask for (default), 0 never */
-  int64_t memory_cap;   /* most bytes of the arena; 0: none */
+  int pin;            /* 1: pins each worker to a core; failing is a warning */
+  int numa_node;      /* workers and arena on this node; -1: anywhere */
+  int huge_pages;     /* of the arena: 1 ask for (default), 0 never */
+  int64_t memory_cap; /* most bytes of the arena; 0: none */
   encast_executor_function executor; /* instead of own threads */
   void *executor_data;
   encast_allocate_function allocate; /* instead of own mapping */
@@ -209,7 +208,7 @@ typedef struct encast_session_options {
 } encast_session_options;
 
 #define ENCAST_SESSION_OPTIONS_INIT                                            \
-  { sizeof(encast_session_options), 0, 0, -1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  {sizeof(encast_session_options), 0, 0, -1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /*
  * Creates a session with its threads; no arena yet. `options` may be NULL.
@@ -229,8 +228,7 @@ ENCAST_API encast_status encast_session_destroy(encast_session *session,
  * what encast_session_reserve maps. Errors: BAD_SHAPE, UNKNOWN_NAME.
  */
 ENCAST_API encast_status encast_memory_needed(const encast_session *session,
-                                              int64_t tokens,
-                                              int64_t sequences,
+                                              int64_t tokens, int64_t sequences,
                                               uint64_t outputs, int64_t *bytes,
                                               encast_error *error);
 
@@ -299,10 +297,10 @@ typedef struct encast_session_stats_t {
   const char *variant;
   int threads;
   int64_t tokens, sequences;
-  int64_t arena_bytes;    /* reserved */
-  int64_t nanoseconds;    /* of the run */
-  int64_t step_count;     /* rows that encast_session_step answers */
-  int64_t runs;           /* since creation */
+  int64_t arena_bytes; /* reserved */
+  int64_t nanoseconds; /* of the run */
+  int64_t step_count;  /* rows that encast_session_step answers */
+  int64_t runs;        /* since creation */
 } encast_session_stats_t;
 
 ENCAST_API encast_status encast_session_stats(const encast_session *session,
@@ -312,8 +310,8 @@ ENCAST_API encast_status encast_session_stats(const encast_session *session,
 /* One call of a step in the last run. */
 typedef struct encast_step_stats {
   size_t size;
-  const char *step;    /* the step, all between two barriers */
-  const char *name;    /* the layer or operation */
+  const char *step; /* the step, all between two barriers */
+  const char *name; /* the layer or operation */
   const char *kernel;
   int64_t layer;       /* 1-based; 0: outside of layers */
   int64_t nanoseconds; /* summed over threads; 0 if it did not run */

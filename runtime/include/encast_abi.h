@@ -10,8 +10,9 @@
  *   | .text .rodata            |  (Xbyak) and the descriptor, no NEEDED entry,
  *   | .encast.descriptor       |  no undefined symbol, one exported function
  *   +--------------------------+
- *   | .encast.weights          |  appended, page aligned, not ALLOC: blobs, each
- *   |                          |  at a multiple of 64 bytes, mapped read-only
+ *   | .encast.weights          |  appended, page aligned, not ALLOC: blobs,
+ * each |                          |  at a multiple of 64 bytes, mapped
+ * read-only
  *   +--------------------------+
  *   | .shstrtab, section table |  the file ends with the section table
  *   +--------------------------+
@@ -58,7 +59,7 @@ typedef struct encast_abi_table {
  * know is not chosen. The order is part of the ABI.
  */
 enum {
-  ENCAST_CPU_AVX2 = 1u << 0, /* with FMA, F16C and BMI2: x86-64-v3 */
+  ENCAST_CPU_AVX2 = 1u << 0,   /* with FMA, F16C and BMI2: x86-64-v3 */
   ENCAST_CPU_AVX512 = 1u << 1, /* F, CD, BW, DQ, VL: x86-64-v4 */
   ENCAST_CPU_AVX512_VNNI = 1u << 2,
   ENCAST_CPU_AVX512_BF16 = 1u << 3,
@@ -69,9 +70,10 @@ enum {
 };
 
 /*
- * What one run computes the last layer's tail for. SELECTED is taken if no asked
- * output needs all rows: per-sequence outputs with all_rows = 0 read the first
- * token of each sequence, per-token outputs need all rows unless `rows` is given.
+ * What one run computes the last layer's tail for. SELECTED is taken if no
+ * asked output needs all rows: per-sequence outputs with all_rows = 0 read the
+ * first token of each sequence, per-token outputs need all rows unless `rows`
+ * is given.
  */
 enum {
   ENCAST_MODE_ALL = 1u << 0,     /* all token rows */
@@ -92,8 +94,8 @@ enum {
  *             `rows` are queries, `panel` is the head, `key`, `keys` the tokens
  *             of the sequence. Query rows are TOKENS, or SELECTED rows that
  *             follow each other and lie in one sequence. They are cut into as
- *             few tiles as max_rows allows, of one size, a multiple of row_tile;
- *             the last one may be smaller.
+ *             few tiles as max_rows allows, of one size, a multiple of
+ * row_tile; the last one may be smaller.
  */
 typedef enum encast_abi_domain {
   ENCAST_DOMAIN_TOKENS = 0,
@@ -175,14 +177,14 @@ typedef void (*encast_abi_function)(const encast_abi_context *context,
  * block only, or on what earlier steps wrote.
  */
 typedef struct encast_abi_call {
-  uint64_t name;     /* string, e.g. "encoder.layer.0.attention.self.qkv" */
-  uint64_t kernel;   /* string: kernel or row program */
-  int64_t function;  /* distance of an encast_abi_function */
-  uint32_t modes;    /* runs in these modes only */
-  uint32_t panels;   /* panels in all; 0: can be split by rows only */
+  uint64_t name;       /* string, e.g. "encoder.layer.0.attention.self.qkv" */
+  uint64_t kernel;     /* string: kernel or row program */
+  int64_t function;    /* distance of an encast_abi_function */
+  uint32_t modes;      /* runs in these modes only */
+  uint32_t panels;     /* panels in all; 0: can be split by rows only */
   uint32_t panel_tile; /* a split by panels happens at multiples of this */
   uint32_t reserved;
-  uint64_t outputs;  /* runs if any of these outputs is asked; not 0 */
+  uint64_t outputs;      /* runs if any of these outputs is asked; not 0 */
   int64_t flops_per_row; /* 2 per multiply-add of matrix products, for a row of
                             the domain over all panels and heads */
   int64_t flops_per_row_and_key; /* the same, times the keys of the sequence */
@@ -190,17 +192,17 @@ typedef struct encast_abi_call {
 
 /*
  * A step begins when the one before is complete. A step over rows is cut into
- * row blocks of at most max_rows rows, and a thread runs all calls on its block.
- * When all rows fit one block and they are at most split_rows, threads share
- * the block: each call is split by panels (or by rows where it has none), and
- * begins when the one before is complete.
+ * row blocks of at most max_rows rows, and a thread runs all calls on its
+ * block. When all rows fit one block and they are at most split_rows, threads
+ * share the block: each call is split by panels (or by rows where it has none),
+ * and begins when the one before is complete.
  */
 typedef struct encast_abi_step {
-  uint64_t name;       /* string */
-  uint32_t domain;     /* encast_abi_domain */
-  uint32_t layer;      /* 1-based, for progress; 0: outside of layers */
-  uint32_t max_rows;   /* most rows of a block or tile */
-  uint32_t row_tile;   /* blocks are cut at multiples of this */
+  uint64_t name;     /* string */
+  uint32_t domain;   /* encast_abi_domain */
+  uint32_t layer;    /* 1-based, for progress; 0: outside of layers */
+  uint32_t max_rows; /* most rows of a block or tile */
+  uint32_t row_tile; /* blocks are cut at multiples of this */
   uint32_t split_rows;
   uint32_t heads;      /* ATTENTION_*: heads; else 0 */
   uint32_t first_call; /* in the variant's calls, where the calls of all steps
@@ -225,7 +227,7 @@ typedef struct encast_abi_weight {
 typedef struct encast_abi_variant {
   uint64_t name; /* string: the target as resolved, e.g. "sapphirerapids" */
   uint64_t cpu_features;
-  uint64_t rank; /* of the fitting variants the highest is taken */
+  uint64_t rank;           /* of the fitting variants the highest is taken */
   int64_t block_bytes;     /* per thread */
   int64_t workspace_bytes; /* per thread */
   uint64_t colours;
@@ -257,14 +259,14 @@ typedef struct encast_abi_descriptor {
    * addresses, with these 16 bytes as zero. `strip` keeps it.
    */
   uint64_t artifact_id[2];
-  int64_t vocabulary;   /* ids are in [0, vocabulary) */
-  int64_t max_tokens;   /* per sequence */
-  int64_t token_types;  /* token type ids are in [0, token_types); 0: none */
-  int64_t pad_id;       /* -1: none */
-  int64_t hidden;       /* H, for tools */
+  int64_t vocabulary;  /* ids are in [0, vocabulary) */
+  int64_t max_tokens;  /* per sequence */
+  int64_t token_types; /* token type ids are in [0, token_types); 0: none */
+  int64_t pad_id;      /* -1: none */
+  int64_t hidden;      /* H, for tools */
   int64_t layers;
-  uint64_t model;       /* string: family */
-  uint64_t metadata;    /* string: JSON for tools; see encast-inspect */
+  uint64_t model;          /* string: family */
+  uint64_t metadata;       /* string: JSON for tools; see encast-inspect */
   uint64_t default_output; /* index */
   uint64_t weights_bytes;  /* size of the weights section */
   uint64_t weights_file;   /* string: name, without a folder, of the file beside
