@@ -30,6 +30,7 @@ ALLOWED_HOSTS = {
     "www.sbert.net",
     "github.com",
     "huggingface.co",
+    "json-schema.org",
     "spdx.org",
 }
 
