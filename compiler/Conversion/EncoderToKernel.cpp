@@ -11,6 +11,7 @@
 ///   all others             kernel.rows
 //===----------------------------------------------------------------------===//
 
+#include "codegen/Kernels/KernelArgs.h"
 #include "codegen/Kernels/Kernels.h"
 #include "codegen/RowPrograms/RowPrograms.h"
 #include "codegen/Target/TargetCpu.h"
@@ -50,6 +51,7 @@ private:
   SymbolTable symbols;
   OpBuilder b;
   std::map<std::tuple<std::string, int64_t>, FlatSymbolRefAttr> packedWeights;
+  llvm::StringMap<FlatSymbolRefAttr> kernels; ///< By the name of their shape.
 
   /// Where an operand of attention lies: a panel-major linear and the plane of
   /// its head 0.
@@ -68,14 +70,14 @@ private:
     return op->getAttrOfType<IntegerAttr>("layer");
   }
 
-  WeightOp derivedWeight(WeightOp from, StringRef name, Type type,
+  WeightOp derivedWeight(WeightOp from, StringRef name, RankedTensorType type,
                          llvm::function_ref<Value(OpBuilder &, Value)> recipe);
   FlatSymbolRefAttr packed(FlatSymbolRefAttr weight, int64_t headSize);
   FailureOr<const KernelRow *> row(Operation *op, KernelFamily family);
   FlatSymbolRefAttr define(const KernelRow &row, const LinearShape &shape);
   FlatSymbolRefAttr define(const KernelRow &row, const AttentionShape &shape);
   FlatSymbolRefAttr define(const Twine &name, const KernelRow &row,
-                           ArrayRef<NamedAttribute> shape);
+                           int64_t operands, ArrayRef<NamedAttribute> shape);
   NamedAttribute number(StringRef name, int64_t value) {
     return b.getNamedAttr(name, b.getI64IntegerAttr(value));
   }
@@ -101,7 +103,7 @@ private:
 
 /// A new weight behind `from` whose recipe continues that of `from`.
 WeightOp KernelBuilder::derivedWeight(
-    WeightOp from, StringRef name, Type type,
+    WeightOp from, StringRef name, RankedTensorType type,
     llvm::function_ref<Value(OpBuilder &, Value)> recipe) {
   OpBuilder at(module.getContext());
   at.setInsertionPointAfter(from);
@@ -127,7 +129,7 @@ FlatSymbolRefAttr KernelBuilder::packed(FlatSymbolRefAttr weight,
   if (result)
     return result;
   auto from = symbols.lookup<WeightOp>(weight.getValue());
-  RankedTensorType type = from.getTensorType();
+  RankedTensorType type = from.getType();
   SmallVector<int64_t> shape(type.getShape());
   if (headSize)
     shape[0] = shape[0] / headSize * padded;
@@ -159,14 +161,18 @@ FailureOr<const KernelRow *> KernelBuilder::row(Operation *op,
 /// The kernel of that name, which spells its shape; defines it at its first
 /// use.
 FlatSymbolRefAttr KernelBuilder::define(const Twine &name, const KernelRow &row,
+                                        int64_t operands,
                                         ArrayRef<NamedAttribute> shape) {
-  std::string symbol = name.str();
-  if (!symbols.lookup(symbol)) {
+  FlatSymbolRefAttr &symbol = kernels[name.str()];
+  if (!symbol) {
     OpBuilder at = OpBuilder::atBlockBegin(module.getBody());
-    symbols.insert(kernel::DefineOp::create(
-        at, module.getLoc(), symbol, row.name, at.getDictionaryAttr(shape)));
+    auto define =
+        kernel::DefineOp::create(at, module.getLoc(), name.str(), row.name,
+                                 operands, at.getDictionaryAttr(shape));
+    symbols.insert(define);
+    symbol = symbolOf(define);
   }
-  return FlatSymbolRefAttr::get(module.getContext(), symbol);
+  return symbol;
 }
 
 FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
@@ -176,7 +182,7 @@ FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
   std::string name = llvm::formatv("{0}.k{1}.a{2}.c{3}", row.name, shape.k,
                                    shape.lda, shape.ldc);
   if (shape.bias) {
-    attrs.push_back(b.getNamedAttr("bias", b.getBoolAttr(true)));
+    attrs.push_back(b.getNamedAttr("bias", b.getUnitAttr()));
     name += ".bias";
   }
   if (shape.activation != Activation::None) {
@@ -188,14 +194,14 @@ FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
     attrs.push_back(number("ldr", shape.ldr));
     name += ".r" + std::to_string(shape.ldr);
   }
-  return define(name, row, attrs);
+  return define(name, row, static_cast<int64_t>(LinearArg::Count), attrs);
 }
 
 FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
                                         const AttentionShape &shape) {
   return define(llvm::formatv("{0}.d{1}.o{2}.s{3:e8}", row.name, shape.headSize,
                               shape.ldo, shape.scale),
-                row,
+                row, static_cast<int64_t>(AttentionArg::Count),
                 {number("head_size", shape.headSize), number("ldo", shape.ldo),
                  b.getNamedAttr("scale", b.getF32FloatAttr(shape.scale))});
 }
@@ -271,6 +277,10 @@ FailureOr<int64_t> KernelBuilder::panelMajorHeadSize(LinearOp op) {
       look(columns.getResult());
   if (headSize && others)
     return op.emitOpError("is read by attention and by other operations");
+  if (headSize && getColumns(op.getResult()) % headSize)
+    return op.emitOpError()
+           << "has " << getColumns(op.getResult())
+           << " columns, which heads of size " << headSize << " do not fill";
   return headSize;
 }
 
@@ -406,7 +416,7 @@ LogicalResult KernelBuilder::lower(OutputOp op) {
     FlatSymbolRefAttr transpose;
     if (shared)
       transpose = symbolOf(getTransposePanel(
-          module, shape.k, weight.getTensorType().getElementType()));
+          module, shape.k, weight.getType().getElementType()));
     kernel::LinearStoreOp::create(
         b, op.getLoc(), define(row, shape), linear.getInput(),
         shared ? linear.getWeightAttr() : packed(linear.getWeightAttr(), 0),
@@ -452,7 +462,7 @@ LogicalResult KernelBuilder::lower(Operation *op) {
     SmallVector<Type> types;
     for (auto table : embedding.getTables().getAsRange<FlatSymbolRefAttr>())
       types.push_back(symbols.lookup<WeightOp>(table.getValue())
-                          .getTensorType()
+                          .getType()
                           .getElementType());
     func::FuncOp program =
         getEmbed(module, getColumns(embedding.getResult()), types);
@@ -498,8 +508,7 @@ LogicalResult KernelBuilder::lower(Operation *op) {
         }))
       return success();
     replaceByRows(op, getCopy(module, getColumns(columns.getResult())),
-                  columns.getInput(), {},
-                  static_cast<int64_t>(columns.getBegin()));
+                  columns.getInput(), {}, columns.getBegin());
     return success();
   }
   if (isa<FirstOp>(op)) {
@@ -563,14 +572,12 @@ struct EncoderToKernel
       module.emitError() << error;
       return signalPassFailure();
     }
-    auto encode = module.lookupSymbol<func::FuncOp>("encode");
-    if (!encode || encode.isExternal()) {
-      module.emitError("has no function @encode");
+    FailureOr<func::FuncOp> encode = findEncode(module);
+    if (failed(encode))
       return signalPassFailure();
-    }
     module->setAttr(kernel::kTargetAttrName,
                     StringAttr::get(&getContext(), cpu.name));
-    if (failed(KernelBuilder(module, cpu).run(encode)))
+    if (failed(KernelBuilder(module, cpu).run(*encode)))
       signalPassFailure();
   }
 };

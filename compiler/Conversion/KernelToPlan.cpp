@@ -14,7 +14,6 @@
 #include "dialects/Kernel/Layout.h"
 #include "encast_abi.h"
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace encast {
@@ -56,15 +55,17 @@ private:
   llvm::StringMap<SlotOp> outputSlots;
   DenseMap<Attribute, SlotOp> indexSlots;
   DemandAnalysis demand;
+  uint64_t allOutputs = 0;
 
   Demand rootDemand(Operation *op);
   int64_t outputIndex(StringRef name);
+  int64_t outputMask(uint64_t outputs);
 
+  LogicalResult checkEithers();
   LogicalResult makeSteps();
   LogicalResult makeSlots();
   FailureOr<Domain> domainOf(Operation *op);
   static Domain rowsDomain(encoder::Rows rows);
-  bool readsOtherRows(Operation *op, OpOperand &operand);
   bool isLocal(Value value);
 
   SlotOp addSlot(const Twine &name, SlotKind kind);
@@ -163,8 +164,8 @@ FailureOr<Domain> PlanBuilder::domainOf(Operation *op) {
   return op->emitOpError("is not an operation of the kernel stage");
 }
 
-/// Whether `op` reads rows of the operand other than its own.
-bool PlanBuilder::readsOtherRows(Operation *op, OpOperand &) {
+/// Whether `op` reads rows of its operands other than its own.
+static bool readsOtherRows(Operation *op) {
   if (auto store = dyn_cast<kernel::StoreOp>(op))
     return store.getPick();
   return isa<kernel::AttentionOp, kernel::GatherOp, kernel::PoolOp>(op);
@@ -180,14 +181,12 @@ LogicalResult PlanBuilder::makeSteps() {
     if (failed(domain))
       return failure();
     bool attention = isa<kernel::AttentionOp>(op);
-    bool joins = open && !attention && steps.back().domain == *domain &&
-                 llvm::none_of(op.getOpOperands(), [&](OpOperand &operand) {
-                   Operation *from = operand.get().getDefiningOp();
-                   auto step = stepOf.find(from);
-                   return step != stepOf.end() &&
-                          step->second == steps.size() - 1 &&
-                          readsOtherRows(&op, operand);
-                 });
+    bool joins = open && !attention && steps.back().domain == *domain;
+    if (joins && readsOtherRows(&op))
+      joins = llvm::none_of(op.getOperands(), [&](Value operand) {
+        auto step = stepOf.find(operand.getDefiningOp());
+        return step != stepOf.end() && step->second == steps.size() - 1;
+      });
     if (!joins)
       steps.push_back({*domain, {}});
     open = !attention;
@@ -217,19 +216,17 @@ bool PlanBuilder::isLocal(Value value) {
   if (isPanelMajor(value))
     return false;
   unsigned step = stepOf.lookup(value.getDefiningOp());
-  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
-    Operation *user = use.getOwner();
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
     return !isa<encoder::EitherOp>(user) && stepOf.lookup(user) == step &&
-           !readsOtherRows(user, use);
+           !readsOtherRows(user);
   });
 }
 
 SlotOp PlanBuilder::addSlot(const Twine &name, SlotKind kind) {
-  auto slot = SlotOp::create(
-      b, module.getLoc(), name.str(), kind, /*rows=*/DomainAttr(),
-      /*row_bytes=*/IntegerAttr(), /*colour=*/IntegerAttr(),
-      /*offset=*/IntegerAttr(), /*index=*/IntegerAttr(),
-      /*outputs=*/IntegerAttr());
+  auto slot = SlotOp::create(b, module.getLoc(), name.str(), kind,
+                             /*rows=*/DomainAttr(), /*row_bytes=*/IntegerAttr(),
+                             /*colour=*/IntegerAttr(),
+                             /*offset=*/IntegerAttr(), /*index=*/IntegerAttr());
   symbols.insert(slot, b.getInsertionPoint());
   return slot;
 }
@@ -241,23 +238,31 @@ SlotOp PlanBuilder::indexSlot(SlotKind kind) {
   return slot;
 }
 
+/// "rows." and the operation's name in the model, with what tells values of one
+/// name apart.
+static std::string slotName(Operation *op) {
+  auto name = op->getAttrOfType<StringAttr>("name");
+  std::string slot =
+      ("rows." + (name ? name.getValue() : op->getName().stripDialect())).str();
+  if (auto gather = dyn_cast<kernel::GatherOp>(op))
+    slot += "." + stringifyGatherIndex(gather.getIndex()).str();
+  else if (encoder::getRows(op->getResult(0)) == encoder::Rows::Selected)
+    slot += ".selected";
+  return slot;
+}
+
+/// -1 if all outputs are meant.
+int64_t PlanBuilder::outputMask(uint64_t outputs) {
+  return outputs == allOutputs ? -1 : static_cast<int64_t>(outputs);
+}
+
 LogicalResult PlanBuilder::makeSlots() {
-  llvm::StringSet<> stored;
-  for (Operation &op : func.getBody().front()) {
-    if (auto store = dyn_cast<kernel::StoreOp>(op))
-      stored.insert(store.getOutput());
-    else if (auto store = dyn_cast<kernel::LinearStoreOp>(op))
-      stored.insert(store.getOutput());
-  }
-  for (auto output : func.getOps<kernel::OutputOp>())
-    if (!stored.contains(output.getName()))
-      return output.emitOpError()
-             << "'" << output.getName() << "' is stored by no operation";
   for (auto [index, output] :
        llvm::enumerate(func.getOps<kernel::OutputOp>())) {
     SlotOp slot = addSlot("output." + output.getName(), SlotKind::Output);
     slot.setIndex(index);
     outputSlots[output.getName()] = slot;
+    allOutputs |= uint64_t(1) << index;
   }
   for (Operation &op : func.getBody().front()) {
     if (auto input = dyn_cast<encoder::InputOp>(op)) {
@@ -279,20 +284,18 @@ LogicalResult PlanBuilder::makeSlots() {
         slots[value] = slots.lookup(either.getResult());
     }
     if (SlotOp shared = slots.lookup(value)) {
-      uint64_t outputs = *shared.getOutputs() | demand.of(&op).outputs;
-      shared.setOutputs(static_cast<int64_t>(outputs));
+      uint64_t before = static_cast<uint64_t>(shared.getOutputs());
+      shared.setOutputs(outputMask(before | demand.of(&op).outputs));
       shared.setRows(Domain::Selected); // At least as many rows as tokens.
       continue;
     }
-    auto name = op.getAttrOfType<StringAttr>("name");
     bool local = isLocal(value);
-    SlotOp slot = addSlot(
-        "rows." + (name ? name.getValue() : op.getName().stripDialect()),
-        local ? SlotKind::Block : SlotKind::Arena);
+    SlotOp slot =
+        addSlot(slotName(&op), local ? SlotKind::Block : SlotKind::Arena);
     slot.setRowBytes(rowBytes(value));
     if (!local) {
       slot.setRows(rowsDomain(encoder::getRows(value)));
-      slot.setOutputs(static_cast<int64_t>(demand.of(&op).outputs));
+      slot.setOutputs(outputMask(demand.of(&op).outputs));
     }
     slots[value] = slot;
     for (Operation *user : value.getUsers())
@@ -327,7 +330,7 @@ void PlanBuilder::setDemand(CallOpType call, Operation *op) {
     call.setNameAttr(store.getOutputAttr());
   Demand demand = this->demand.of(op);
   call.setModes(demand.modes);
-  call.setOutputs(static_cast<int64_t>(demand.outputs));
+  call.setOutputs(outputMask(demand.outputs));
 }
 
 void PlanBuilder::forRows(Operation *op, FlatSymbolRefAttr program,
@@ -341,8 +344,7 @@ void PlanBuilder::emit(kernel::EmbedOp op) {
   SmallVector<Attribute> args;
   for (auto [index, table] : llvm::zip_equal(
            op.getIndices(), op.getTables().getAsRange<FlatSymbolRefAttr>())) {
-    auto type =
-        symbols.lookup<encoder::WeightOp>(table.getValue()).getTensorType();
+    auto type = symbols.lookup<encoder::WeightOp>(table.getValue()).getType();
     args.push_back(attr(
         {.symbol = table.getValue(),
          .by = name(index),
@@ -388,13 +390,13 @@ void PlanBuilder::emit(kernel::PoolOp op) {
 
 void PlanBuilder::emit(kernel::StoreOp op) {
   At from = at(op.getValue());
-  from.offset = static_cast<int64_t>(op.getColumn()) * kFloatBytes;
+  from.offset = op.getColumn() * kFloatBytes;
   if (op.getPick())
     from.by =
         indexSlots.lookup(SlotKindAttr::get(b.getContext(), SlotKind::Pick))
             .getSymName();
   At to{.symbol = outputSlots.lookup(op.getOutput()).getSymName(),
-        .rowBytes = static_cast<int64_t>(op.getColumns()) * kFloatBytes};
+        .rowBytes = op.getColumns() * kFloatBytes};
   forRows(op, op.getProgramAttr(), {attr(from), attr(to)});
 }
 
@@ -457,8 +459,7 @@ void PlanBuilder::emit(kernel::LinearStoreOp op) {
   here = b.saveInsertionPoint();
   b.setInsertionPointToStart(&loop.getBody().emplaceBlock());
   if (panels) {
-    auto type =
-        symbols.lookup<encoder::WeightOp>(op.getWeight()).getTensorType();
+    auto type = symbols.lookup<encoder::WeightOp>(op.getWeight()).getType();
     weights.panelBytes =
         kernel::kPanelColumns * k * type.getElementTypeBitWidth() / 8;
     At packed{.symbol = panels.getSymName(), .panelBytes = k * kPanelBytes};
@@ -491,7 +492,7 @@ void PlanBuilder::emit(kernel::LinearStoreOp op) {
 void PlanBuilder::emit(kernel::AttentionOp op) {
   int64_t perHead = op.getPlanesPerHead();
   int64_t columns = encoder::getColumns(op.getResult());
-  int64_t headSize = columns / static_cast<int64_t>(op.getHeads());
+  int64_t headSize = columns / op.getHeads();
   ArrayRef<int64_t> planes = op.getPlanes();
   auto operand = [&](Value value, int64_t first, bool keys) {
     At from = at(value);
@@ -552,7 +553,27 @@ void PlanBuilder::emitStep(const Step &step, unsigned number) {
               kernel::PoolOp, kernel::StoreOp>([&](auto op) { emit(op); });
 }
 
+/// A slot of both sides of an `either` holds in each run the side that the run
+/// computes, so nothing else may need the other side then.
+LogicalResult PlanBuilder::checkEithers() {
+  llvm::DenseSet<Value> seen;
+  for (auto either : func.getOps<encoder::EitherOp>())
+    for (auto [value, mode] :
+         {std::pair<Value, uint32_t>(either.getAll(), ENCAST_MODE_ALL),
+          std::pair<Value, uint32_t>(either.getSelected(),
+                                     ENCAST_MODE_SELECTED)})
+      if (!seen.insert(value).second || isPanelMajor(value) ||
+          demand.of(value.getDefiningOp()).modes & ~mode)
+        return either.emitOpError()
+               << "cannot keep both sides in one slot: "
+               << (mode == ENCAST_MODE_ALL ? "'all'" : "'selected'")
+               << " is needed elsewhere";
+  return success();
+}
+
 LogicalResult PlanBuilder::run() {
+  if (failed(checkEithers()))
+    return failure();
   b.setInsertionPoint(func);
   for (auto output : func.getOps<kernel::OutputOp>())
     b.clone(*output);
@@ -581,12 +602,14 @@ LogicalResult PlanBuilder::run() {
 struct KernelToPlan : encast::impl::KernelToPlanPassBase<KernelToPlan> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto encode = module.lookupSymbol<func::FuncOp>("encode");
-    if (!encode || encode.isExternal()) {
-      module.emitError("has no function @encode");
+    FailureOr<func::FuncOp> encode = encoder::findEncode(module);
+    if (failed(encode))
       return signalPassFailure();
-    }
-    if (failed(PlanBuilder(module, encode).run()))
+    for (Operation &op :
+         llvm::make_early_inc_range(llvm::reverse(encode->front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+    if (failed(PlanBuilder(module, *encode).run()))
       signalPassFailure();
   }
 };

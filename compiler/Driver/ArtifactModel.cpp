@@ -1,6 +1,7 @@
 //===- ArtifactModel.cpp - from the llvm stage to an artifact -------------===//
 
 #include "compiler/Driver/ArtifactModel.h"
+#include "codegen/Kernels/KernelArgs.h"
 #include "codegen/Kernels/Kernels.h"
 #include "codegen/LLVM/EmitObject.h"
 #include "codegen/LLVM/PlanToLLVM.h"
@@ -8,6 +9,8 @@
 #include "dialects/Kernel/Kernel.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/JSON.h"
+#include <set>
+#include <tuple>
 
 using namespace mlir;
 using namespace encast;
@@ -33,65 +36,43 @@ static ElementType elementType(Type type) {
   return ElementType::F32;
 }
 
-static FailureOr<WeightRecipe> makeRecipe(encoder::WeightOp weight) {
+static WeightRecipe makeRecipe(encoder::WeightOp weight) {
   WeightRecipe recipe;
   recipe.name = weight.getSymName().str();
   DenseMap<Value, int> numbers;
   for (Operation &op : weight.getRecipe().front().without_terminator()) {
-    if (op.getNumResults() != 1 ||
-        !isa<RankedTensorType>(op.getResult(0).getType()))
-      return op.emitOpError("is not an operation of recipes");
     RecipeStep step{};
     auto type = cast<RankedTensorType>(op.getResult(0).getType());
     step.shape.assign(type.getShape().begin(), type.getShape().end());
     step.type = elementType(type.getElementType());
     for (Value operand : op.getOperands())
       step.operands.push_back(numbers.lookup(operand));
-    bool known = llvm::TypeSwitch<Operation *, bool>(&op)
-                     .Case([&](encoder::TensorOp tensor) {
-                       step.kind = RecipeStep::Kind::Tensor;
-                       step.file = tensor.getFile().str();
-                       step.tensor = tensor.getTensor().str();
-                       return true;
-                     })
-                     .Case([&](encoder::ConcatOp) {
-                       step.kind = RecipeStep::Kind::Concat;
-                       return true;
-                     })
-                     .Case([&](encoder::SliceOp slice) {
-                       step.kind = RecipeStep::Kind::Slice;
-                       step.begin = slice.getBegin();
-                       return true;
-                     })
-                     .Case([&](encoder::ScaleOp scale) {
-                       step.kind = RecipeStep::Kind::Scale;
-                       step.factor = scale.getFactor().convertToDouble();
-                       return true;
-                     })
-                     .Case([&](encoder::CastOp) {
-                       step.kind = RecipeStep::Kind::Cast;
-                       return true;
-                     })
-                     .Case([&](kernel::PadRowsOp pad) {
-                       step.kind = RecipeStep::Kind::PadRows;
-                       step.group = pad.getGroup();
-                       step.padded = pad.getPadded();
-                       return true;
-                     })
-                     .Case([&](kernel::PackOp) {
-                       step.kind = RecipeStep::Kind::PackPanels;
-                       return true;
-                     })
-                     .Default([](Operation *) { return false; });
-    if (!known)
-      return op.emitOpError("is not an operation of recipes");
+    llvm::TypeSwitch<Operation *, void>(&op)
+        .Case([&](encoder::TensorOp tensor) {
+          step.kind = RecipeStep::Kind::Tensor;
+          step.file = tensor.getFile().str();
+          step.tensor = tensor.getTensor().str();
+        })
+        .Case([&](encoder::ConcatOp) { step.kind = RecipeStep::Kind::Concat; })
+        .Case([&](encoder::SliceOp slice) {
+          step.kind = RecipeStep::Kind::Slice;
+          step.begin = slice.getBegin();
+        })
+        .Case([&](encoder::ScaleOp scale) {
+          step.kind = RecipeStep::Kind::Scale;
+          step.factor = scale.getFactor().convertToDouble();
+        })
+        .Case([&](encoder::CastOp) { step.kind = RecipeStep::Kind::Cast; })
+        .Case([&](kernel::PadRowsOp pad) {
+          step.kind = RecipeStep::Kind::PadRows;
+          step.group = pad.getGroup();
+          step.padded = pad.getPadded();
+        })
+        .Case([&](kernel::PackOp) { step.kind = RecipeStep::Kind::PackPanels; })
+        .DefaultUnreachable("recipes consist of these");
     numbers[op.getResult(0)] = static_cast<int>(recipe.steps.size());
     recipe.steps.push_back(std::move(step));
   }
-  if (recipe.steps.empty() || numbers.lookup(weight.getYielded()) !=
-                                  static_cast<int>(recipe.steps.size()) - 1)
-    return weight.emitOpError(
-        "has a recipe that does not yield its last value");
   return recipe;
 }
 
@@ -99,24 +80,26 @@ static FailureOr<WeightRecipe> makeRecipe(encoder::WeightOp weight) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-static int64_t number(kernel::DefineOp define, StringRef name, int64_t absent) {
-  auto attr = define.getShape().getAs<IntegerAttr>(name);
-  return attr ? attr.getInt() : absent;
-}
-
 static LogicalResult generate(kernel::DefineOp define, KernelCode &kernel) {
   const KernelRow *row = findKernelRow(define.getRow());
   if (!row)
     return define.emitOpError() << "needs kernel row '" << define.getRow()
                                 << "', which this compiler does not have";
+  bool linear = row->family == KernelFamily::Linear;
+  auto operands = linear ? static_cast<int64_t>(LinearArg::Count)
+                         : static_cast<int64_t>(AttentionArg::Count);
+  if (define.getOperands() != operands)
+    return define.emitOpError()
+           << "has " << define.getOperands() << " operands, expected "
+           << operands << " for '" << define.getRow() << "'";
   std::string error;
   bool done = false;
-  if (row->family == KernelFamily::Linear) {
+  if (linear) {
     LinearShape shape;
-    shape.k = number(define, "k", 0);
-    shape.lda = number(define, "lda", 0);
-    shape.ldc = number(define, "ldc", 0);
-    shape.ldr = number(define, "ldr", 0);
+    shape.k = define.getNumber("k");
+    shape.lda = define.getNumber("lda");
+    shape.ldc = define.getNumber("ldc");
+    shape.ldr = define.getNumber("ldr");
     shape.residual = define.getShape().contains("ldr");
     shape.bias = define.getShape().contains("bias");
     if (auto name = define.getShape().getAs<StringAttr>("activation"))
@@ -126,8 +109,8 @@ static LogicalResult generate(kernel::DefineOp define, KernelCode &kernel) {
     done = generateLinear(*row, shape, kernel.bytes, error);
   } else {
     AttentionShape shape;
-    shape.headSize = number(define, "head_size", 0);
-    shape.ldo = number(define, "ldo", 0);
+    shape.headSize = define.getNumber("head_size");
+    shape.ldo = define.getNumber("ldo");
     if (auto scale = define.getShape().getAs<FloatAttr>("scale"))
       shape.scale = static_cast<float>(scale.getValueAsDouble());
     done = generateAttention(*row, shape, kernel.bytes, error);
@@ -153,11 +136,33 @@ static LogicalResult generateKernels(ModuleOp module, StringRef prefix,
 // Tables
 //===----------------------------------------------------------------------===//
 
-static ArtifactForm makeForm(plan::SlotOp slot) {
+/// What the runtime reads of `encoder.model`.
+static int64_t modelNumber(ModuleOp module, StringRef name) {
+  auto model = module->getAttrOfType<DictionaryAttr>(encoder::kModelAttrName);
+  return model.getAs<IntegerAttr>(name).getInt();
+}
+
+/// The mask of the outputs that `op` has in its attribute; -1 is all.
+static FailureOr<uint64_t> outputMask(Operation *op, int64_t mask) {
+  auto outputs = op->getParentOfType<ModuleOp>().getOps<kernel::OutputOp>();
+  int64_t count = std::distance(outputs.begin(), outputs.end());
+  uint64_t all = ~uint64_t(0) >> (64 - count);
+  if (mask == -1)
+    return all;
+  if (static_cast<uint64_t>(mask) & ~all)
+    return op->emitOpError()
+           << "has outputs " << mask << ", but the model has " << count;
+  return static_cast<uint64_t>(mask);
+}
+
+static FailureOr<ArtifactForm> makeForm(plan::SlotOp slot) {
+  FailureOr<uint64_t> outputs = outputMask(slot, slot.getOutputs());
+  if (failed(outputs))
+    return failure();
   ArtifactForm form{};
   int64_t bytes = *slot.getRowBytes();
-  form.colour = slot.getColour().value_or(0);
-  form.outputs = slot.getOutputs().value_or(~uint64_t(0));
+  form.colour = *slot.getColour();
+  form.outputs = *outputs;
   switch (*slot.getRows()) {
   case plan::Domain::Selected: // At most every token and every first one again.
     form.bytesPerToken = bytes;
@@ -172,7 +177,24 @@ static ArtifactForm makeForm(plan::SlotOp slot) {
   return form;
 }
 
-static ArtifactStep makeStep(plan::StepOp op) {
+static FailureOr<ArtifactCall> makeCall(plan::InvokeOp invoke) {
+  FailureOr<uint64_t> outputs = outputMask(invoke, invoke.getOutputs());
+  if (failed(outputs))
+    return failure();
+  ArtifactCall call{};
+  call.name = invoke.getName().value_or(invoke.getKernel()).str();
+  call.kernel = invoke.getKernel().str();
+  call.function = invoke.getFunction().str();
+  call.modes = invoke.getModes();
+  call.panels = invoke.getPanels();
+  call.panelTile = invoke.getPanelTile();
+  call.outputs = *outputs;
+  call.flopsPerRow = invoke.getFlopsPerRow();
+  call.flopsPerRowAndKey = invoke.getFlopsPerRowAndKey();
+  return call;
+}
+
+static FailureOr<ArtifactStep> makeStep(plan::StepOp op) {
   ArtifactStep step{};
   step.name = op.getSymName().str();
   step.domain = static_cast<uint32_t>(op.getDomain());
@@ -181,20 +203,59 @@ static ArtifactStep makeStep(plan::StepOp op) {
   step.rowTile = op.getRowTile();
   step.splitRows = op.getSplitRows();
   step.heads = op.getHeads().value_or(0);
-  for (auto invoke : op.getBody().front().getOps<plan::InvokeOp>()) {
-    ArtifactCall call{};
-    call.name = invoke.getName().value_or(invoke.getKernel()).str();
-    call.kernel = invoke.getKernel().str();
-    call.function = invoke.getFunction().str();
-    call.modes = invoke.getModes();
-    call.panels = invoke.getPanels();
-    call.panelTile = invoke.getPanelTile();
-    call.outputs = invoke.getOutputs();
-    call.flopsPerRow = invoke.getFlopsPerRow();
-    call.flopsPerRowAndKey = invoke.getFlopsPerRowAndKey();
-    step.calls.push_back(std::move(call));
+  int64_t layers = modelNumber(op->getParentOfType<ModuleOp>(), "layers");
+  if (step.layer > layers)
+    return op.emitOpError() << "is of layer " << step.layer << " of " << layers;
+  for (Operation &body : op.getBody().front()) {
+    auto invoke = dyn_cast<plan::InvokeOp>(body);
+    if (!invoke)
+      return body.emitOpError("stands beside 'plan.invoke', which only the "
+                              "llvm stage has");
+    FailureOr<ArtifactCall> call = makeCall(invoke);
+    if (failed(call))
+      return failure();
+    step.calls.push_back(std::move(*call));
   }
   return step;
+}
+
+/// Slots, and the forms of the arena: each slot there has a colour, and there
+/// is no colour without slots.
+static LogicalResult makeSlots(ModuleOp module, ArtifactVariant &variant) {
+  auto outputs = module.getOps<kernel::OutputOp>();
+  int64_t outputCount = std::distance(outputs.begin(), outputs.end());
+  std::set<int64_t> colours;
+  for (plan::SlotOp slot : collectSlots(module)) {
+    bool arena = slot.getKind() == plan::SlotKind::Arena;
+    if (arena && !slot.getColour())
+      return slot.emitOpError("has no colour");
+    int64_t index = slot.getIndex().value_or(0);
+    if (index >= outputCount)
+      return slot.emitOpError()
+             << "is output " << index << " of " << outputCount;
+    variant.slots.push_back(
+        {slot.getSymName().str(), static_cast<uint32_t>(slot.getKind()),
+         static_cast<uint32_t>(arena ? *slot.getColour() : index)});
+    if (!arena)
+      continue;
+    FailureOr<ArtifactForm> form = makeForm(slot);
+    if (failed(form))
+      return failure();
+    colours.insert(form->colour);
+    // Many slots of a colour ask for the same.
+    bool known = llvm::any_of(variant.forms, [&](const ArtifactForm &other) {
+      return other.colour == form->colour && other.outputs == form->outputs &&
+             other.bytesPerToken == form->bytesPerToken &&
+             other.bytesPerSequence == form->bytesPerSequence;
+    });
+    if (!known)
+      variant.forms.push_back(*form);
+  }
+  variant.colours = colours.size();
+  if (!colours.empty() && *colours.rbegin() >= int64_t(colours.size()))
+    return module.emitError() << "has slots of colour " << *colours.rbegin()
+                              << ", but only " << colours.size() << " colours";
+  return success();
 }
 
 static FailureOr<ArtifactVariant> makeVariant(ModuleOp module) {
@@ -205,38 +266,21 @@ static FailureOr<ArtifactVariant> makeVariant(ModuleOp module) {
   variant.name = target->name;
   variant.cpuFeatures = target->features;
   variant.rank = target->rank;
-  for (auto memory : module.getOps<plan::MemoryOp>()) {
-    variant.blockBytes = memory.getBlockBytes();
-    variant.workspaceBytes = memory.getWorkspaceBytes();
-  }
-  for (plan::SlotOp slot : collectSlots(module)) {
-    bool arena = slot.getKind() == plan::SlotKind::Arena;
-    variant.slots.push_back(
-        {slot.getSymName().str(), static_cast<uint32_t>(slot.getKind()),
-         static_cast<uint32_t>(arena ? slot.getColour().value_or(0)
-                                     : slot.getIndex().value_or(0))});
-    if (!arena)
-      continue;
-    // Many slots of a colour ask for the same.
-    ArtifactForm form = makeForm(slot);
-    bool known = llvm::any_of(variant.forms, [&](const ArtifactForm &other) {
-      return other.colour == form.colour && other.outputs == form.outputs &&
-             other.bytesPerToken == form.bytesPerToken &&
-             other.bytesPerSequence == form.bytesPerSequence;
-    });
-    if (!known)
-      variant.forms.push_back(form);
-    variant.colours =
-        std::max(variant.colours, slot.getColour().value_or(0) + 1);
-  }
-  for (Operation *op : collectWeights(module)) {
-    FailureOr<WeightRecipe> recipe = makeRecipe(cast<encoder::WeightOp>(op));
-    if (failed(recipe))
+  auto memory = module.getOps<plan::MemoryOp>();
+  if (!llvm::hasSingleElement(memory))
+    return module.emitError("expects one 'plan.memory'");
+  variant.blockBytes = (*memory.begin()).getBlockBytes();
+  variant.workspaceBytes = (*memory.begin()).getWorkspaceBytes();
+  if (failed(makeSlots(module, variant)))
+    return failure();
+  for (Operation *op : collectWeights(module))
+    variant.weights.push_back(makeRecipe(cast<encoder::WeightOp>(op)));
+  for (auto op : module.getOps<plan::StepOp>()) {
+    FailureOr<ArtifactStep> step = makeStep(op);
+    if (failed(step))
       return failure();
-    variant.weights.push_back(std::move(*recipe));
+    variant.steps.push_back(std::move(*step));
   }
-  for (auto step : module.getOps<plan::StepOp>())
-    variant.steps.push_back(makeStep(step));
   if (failed(
           generateKernels(module, symbolPrefix(target->name), variant.kernels)))
     return failure();
@@ -269,32 +313,46 @@ static std::string metadataOf(ModuleOp module, StringRef metadata) {
       .str();
 }
 
+static std::vector<ArtifactOutput> makeOutputs(ModuleOp module) {
+  std::vector<ArtifactOutput> outputs;
+  for (auto output : module.getOps<kernel::OutputOp>())
+    outputs.push_back({output.getName().str(), output.getColumns(),
+                       output.getPerToken(), output.getAllRows()});
+  return outputs;
+}
+
 LogicalResult encast::buildArtifactModel(ArrayRef<ModuleOp> variants,
                                          ArtifactModel &model) {
   ModuleOp first = variants.front();
   auto attrs = first->getAttrOfType<DictionaryAttr>(encoder::kModelAttrName);
   auto text = [&](StringRef name) {
-    auto attr = attrs.getAs<StringAttr>(name);
-    return attr ? attr.getValue().str() : std::string();
+    return attrs.getAs<StringAttr>(name).getValue();
   };
-  auto integer = [&](StringRef name) {
-    auto attr = attrs.getAs<IntegerAttr>(name);
-    return attr ? attr.getInt() : 0;
-  };
-  model.family = text("family");
+  model.family = text("family").str();
   model.metadata = metadataOf(first, text("metadata"));
-  model.vocabulary = integer("vocabulary");
-  model.maxTokens = integer("max_tokens");
-  model.tokenTypes = integer("token_types");
-  model.padId = integer("pad_id");
-  model.hidden = integer("hidden");
-  model.layers = integer("layers");
-  model.defaultOutput = integer("default_output");
-  for (auto output : first.getOps<kernel::OutputOp>())
-    model.outputs.push_back({output.getName().str(),
-                             static_cast<int64_t>(output.getColumns()),
-                             output.getPerToken(), output.getAllRows()});
+  model.vocabulary = modelNumber(first, "vocabulary");
+  model.maxTokens = modelNumber(first, "max_tokens");
+  model.tokenTypes = modelNumber(first, "token_types");
+  model.padId = modelNumber(first, "pad_id");
+  model.hidden = modelNumber(first, "hidden");
+  model.layers = modelNumber(first, "layers");
+  model.defaultOutput = modelNumber(first, "default_output");
+  model.outputs = makeOutputs(first);
+  if (model.padId >= model.vocabulary)
+    return first.emitError() << "has pad_id " << model.padId
+                             << " in a vocabulary of " << model.vocabulary;
+  if (model.defaultOutput >= model.outputs.size())
+    return first.emitError() << "has default_output " << model.defaultOutput
+                             << " of " << model.outputs.size();
   for (ModuleOp module : variants) {
+    bool sameOutputs = llvm::equal(
+        makeOutputs(module), model.outputs,
+        [](const ArtifactOutput &a, const ArtifactOutput &b) {
+          return std::tie(a.name, a.columns, a.perToken, a.allRows) ==
+                 std::tie(b.name, b.columns, b.perToken, b.allRows);
+        });
+    if (module->getAttr(encoder::kModelAttrName) != attrs || !sameOutputs)
+      return module.emitError("is a variant of another model than the first");
     FailureOr<ArtifactVariant> variant = makeVariant(module);
     if (failed(variant))
       return failure();

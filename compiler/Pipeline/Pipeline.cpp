@@ -75,10 +75,11 @@ void encast::addPasses(PassManager &passes, Stage from, Stage to,
     passes.addPass(createEncoderToKernelPass({target.str()}));
   if (from < Stage::Plan && to >= Stage::Plan) {
     passes.addPass(createKernelToPlanPass());
-    // Bytes of blocks depend on their rows.
     passes.addPass(createTileRowsPass());
-    passes.addPass(createAssignMemoryPass());
   }
+  // Bytes of blocks depend on their rows, which may be edited.
+  if (from <= Stage::Plan && to >= Stage::Plan)
+    passes.addPass(createAssignMemoryPass());
   if (from < Stage::Llvm && to >= Stage::Llvm)
     passes.addPass(createPlanToLLVMPass({symbolPrefix(target)}));
 }

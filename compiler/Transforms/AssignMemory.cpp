@@ -40,24 +40,34 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
     ModuleOp module = getOperation();
     SymbolTable symbols(module);
     Lifetimes arena;
+    llvm::DenseMap<Operation *, Operation *> users; ///< Of local slots.
     int64_t blockBytes = 0, workspaceBytes = 0, place = 0;
     for (auto step : module.getOps<StepOp>()) {
       Lifetimes block;
       int64_t callPlace = 0;
       for (Operation &call : step.getBody().front()) {
         int64_t workspace = 0;
-        llvm::SmallPtrSet<Operation *, 4> seen;
         forEachAddress(&call, [&](AtAttr at) {
-          auto slot = dyn_cast_or_null<SlotOp>(
-              symbols.lookup(at.getSymbol().getValue()));
+          auto slot = symbols.lookup<SlotOp>(at.getSymbol().getValue());
           if (!slot)
             return;
-          if (slot.getKind() == SlotKind::Arena) {
+          if (slot.getKind() == SlotKind::Arena)
             touch(arena, slot, place);
-          } else if (slot.getKind() == SlotKind::Block) {
+          if (slot.getKind() != SlotKind::Block &&
+              slot.getKind() != SlotKind::Workspace)
+            return;
+          // Its offset is one of this step, or of this call.
+          bool isBlock = slot.getKind() == SlotKind::Block;
+          Operation *scope = isBlock ? step.getOperation() : &call;
+          auto [user, isNew] = users.try_emplace(slot, scope);
+          if (user->second != scope) {
+            slot.emitOpError()
+                << "is used by more than one " << (isBlock ? "step" : "call");
+            return signalPassFailure();
+          }
+          if (isBlock) {
             touch(block, slot, callPlace);
-          } else if (slot.getKind() == SlotKind::Workspace &&
-                     seen.insert(slot).second) {
+          } else if (isNew) {
             slot.setOffset(workspace);
             workspace += bytes(slot, slot.getRows() ? step.getMaxRows() : 1);
           }
@@ -71,8 +81,8 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
     }
     assignColours(arena);
     OpBuilder b(module.getContext());
-    if (auto memory = module.getOps<MemoryOp>(); !memory.empty())
-      (*memory.begin()).erase();
+    for (auto memory : llvm::make_early_inc_range(module.getOps<MemoryOp>()))
+      memory.erase();
     auto steps = module.getOps<StepOp>();
     if (!steps.empty())
       b.setInsertionPoint(*steps.begin());
@@ -82,8 +92,7 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
   }
 
   static int64_t bytes(SlotOp slot, int64_t rows) {
-    return llvm::alignTo(static_cast<int64_t>(*slot.getRowBytes()) * rows,
-                         ENCAST_ALIGNMENT);
+    return llvm::alignTo(*slot.getRowBytes() * rows, ENCAST_ALIGNMENT);
   }
 
   /// Places each slot at the lowest offset where it overlaps no slot that lives

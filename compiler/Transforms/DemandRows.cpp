@@ -23,6 +23,10 @@ bool isRowByRow(Operation *op) {
              ConcatColumnsOp>(op);
 }
 
+StringAttr nameOf(Operation *op) {
+  return op ? op->getAttrOfType<StringAttr>("name") : StringAttr();
+}
+
 /// Clones what computes a value for all token rows, for selected rows.
 class TailCloner {
 public:
@@ -35,11 +39,10 @@ public:
       return selected;
     Operation *op = value.getDefiningOp();
     Type type = getRowsType(b.getContext(), getColumns(value), Rows::Selected);
-    if (fullRows.contains(op) || (!isRowByRow(op) && !isa<AttentionOp>(op)))
-      return selected =
-                 SelectRowsOp::create(b, op->getLoc(), type, value,
-                                      op->getAttrOfType<StringAttr>("name"),
-                                      op->getAttrOfType<IntegerAttr>("layer"));
+    if (!op || fullRows.contains(op) ||
+        (!isRowByRow(op) && !isa<AttentionOp>(op)))
+      return selected = SelectRowsOp::create(b, value.getLoc(), type, value,
+                                             nameOf(op), IntegerAttr());
     IRMapping mapping;
     if (auto attention = dyn_cast<AttentionOp>(op)) {
       mapping.map(attention.getQuery(), clone(attention.getQuery()));
@@ -48,7 +51,7 @@ public:
         mapping.map(operand, clone(operand));
     }
     Operation *copy = b.clone(*op, mapping);
-    copy->getResult(0).setType(cast<RankedTensorType>(type));
+    copy->getResult(0).setType(type);
     // clone() above may have grown the map.
     return clones[value] = copy->getResult(0);
   }
@@ -88,6 +91,8 @@ private:
 
 struct DemandRows : encast::impl::DemandRowsPassBase<DemandRows> {
   void runOnOperation() override {
+    if (getOperation().isExternal())
+      return;
     // Readers of token rows, by the value they read.
     llvm::MapVector<Value, SmallVector<Operation *>> readers;
     getOperation().walk([&](Operation *op) {
@@ -125,12 +130,10 @@ struct DemandRows : encast::impl::DemandRowsPassBase<DemandRows> {
     Value demanded = cloner.clone(value);
     // Without given rows, a per-token output reads all rows.
     if (anyPool || anyPick) {
-      StringAttr name =
-          value.getDefiningOp()->getAttrOfType<StringAttr>("name");
       demanded = EitherOp::create(
           b, value.getLoc(),
           getRowsType(b.getContext(), getColumns(value), Rows::Demanded), value,
-          demanded, name, IntegerAttr());
+          demanded, nameOf(value.getDefiningOp()), IntegerAttr());
     }
     for (Operation *op : ops)
       op->setOperand(0, demanded);

@@ -15,9 +15,12 @@ using namespace encast::encoder;
 
 namespace {
 
-bool isPowerOfTwo(double scale) {
+/// Whether a product with `scale` keeps every bit of a weight: a power of two,
+/// not so small that weights would underflow.
+bool keepsBits(double scale) {
   int exponent;
-  return scale > 0 && std::frexp(scale, &exponent) == 0.5;
+  return scale > 0 && std::frexp(scale, &exponent) == 0.5 &&
+         std::abs(exponent) <= 16;
 }
 
 struct FoldAttentionScale
@@ -31,7 +34,7 @@ struct FoldAttentionScale
   void fold(AttentionOp attention, SymbolTable &symbols) {
     double scale = attention.getScale().convertToDouble();
     auto linear = attention.getQuery().getDefiningOp<LinearOp>();
-    if (!isPowerOfTwo(scale) || scale == 1 || !linear || !linear->hasOneUse() ||
+    if (!keepsBits(scale) || scale == 1 || !linear || !linear->hasOneUse() ||
         linear.getResidual() || linear.getActivation() != ActivationKind::None)
       return;
     SmallVector<WeightOp> weights;

@@ -73,13 +73,17 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
       columns += getColumns(linear.getResult());
     }
     Location loc = b.getFusedLoc(locations);
-    std::string name = mergedName(group);
     SmallVector<WeightOp> weights, biases;
+    SmallVector<StringRef> weightNames, layerNames;
     for (LinearOp linear : group) {
       weights.push_back(symbols.lookup<WeightOp>(linear.getWeight()));
+      weightNames.push_back(linear.getWeight());
+      weightNames.back().consume_back(".weight");
+      layerNames.push_back(linear.getName().value_or(weightNames.back()));
       if (linear.getBiasAttr())
         biases.push_back(symbols.lookup<WeightOp>(*linear.getBias()));
     }
+    std::string name = mergedName(weightNames);
     FlatSymbolRefAttr weight = concat(loc, name + ".weight", weights, symbols),
                       bias;
     if (!biases.empty())
@@ -87,7 +91,8 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
     Type type = getRowsType(b.getContext(), columns, getRows(first.getInput()));
     auto merged = LinearOp::create(
         b, loc, type, first.getInput(), weight, bias, first.getActivationAttr(),
-        /*residual=*/Value(), b.getStringAttr(name), first.getLayerAttr());
+        /*residual=*/Value(), b.getStringAttr(mergedName(layerNames)),
+        first.getLayerAttr());
     int64_t begin = 0;
     for (LinearOp linear : group) {
       b.setInsertionPoint(linear);
@@ -105,27 +110,23 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
   }
 
   /// "a.query", "a.key" and "a.value" are merged to "a.query_key_value".
-  std::string mergedName(ArrayRef<LinearOp> group) {
-    std::string name;
-    for (LinearOp linear : group) {
-      StringRef part = linear.getWeight();
-      part.consume_back(".weight");
-      name += name.empty() ? part.str() : "_" + part.rsplit('.').second.str();
-    }
+  static std::string mergedName(ArrayRef<StringRef> names) {
+    std::string name = names.front().str();
+    for (StringRef part : names.drop_front())
+      name += "_" + part.substr(part.rfind('.') + 1).str();
     return name;
   }
 
   /// A weight of the parts one after the other, placed behind the last of them.
   FlatSymbolRefAttr concat(Location loc, StringRef name,
                            ArrayRef<WeightOp> parts, SymbolTable &symbols) {
-    RankedTensorType first = WeightOp(parts.front()).getTensorType();
+    RankedTensorType first = WeightOp(parts.front()).getType();
     SmallVector<int64_t> shape(first.getShape());
     shape[0] = 0;
     bool sameType = true;
     for (WeightOp part : parts) {
-      shape[0] += part.getTensorType().getDimSize(0);
-      sameType &=
-          part.getTensorType().getElementType() == first.getElementType();
+      shape[0] += part.getType().getDimSize(0);
+      sameType &= part.getType().getElementType() == first.getElementType();
     }
     OpBuilder b(&getContext());
     Type element = sameType ? first.getElementType() : b.getF32Type();
@@ -140,8 +141,7 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
       for (Operation &op : part.getRecipe().front().without_terminator())
         b.clone(op, mapping);
       Value value = mapping.lookup(part.getYielded());
-      auto partType =
-          RankedTensorType::get(part.getTensorType().getShape(), element);
+      auto partType = RankedTensorType::get(part.getType().getShape(), element);
       if (value.getType() != partType)
         value = CastOp::create(b, loc, partType, value);
       values.push_back(value);

@@ -9,6 +9,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <limits>
 
 using namespace mlir;
 using namespace encast::encoder;
@@ -32,6 +33,102 @@ RankedTensorType encast::encoder::getRowsType(MLIRContext *context,
 }
 
 //===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+bool encast::encoder::isRowsType(Type type) {
+  constexpr int64_t kMostColumns = int64_t(1) << 20;
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || tensor.getRank() != 2 || !tensor.isDynamicDim(0) ||
+      tensor.isDynamicDim(1) || tensor.getDimSize(1) < 1 ||
+      tensor.getDimSize(1) > kMostColumns || !tensor.getElementType().isF32())
+    return false;
+  // All tokens have one spelling.
+  auto rows = dyn_cast_or_null<RowsAttr>(tensor.getEncoding());
+  return !tensor.getEncoding() || (rows && rows.getValue() != Rows::Tokens);
+}
+
+bool encast::encoder::isIndexType(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getRank() == 1 && tensor.isDynamicDim(0) &&
+         tensor.getElementType().isSignlessInteger(32) && !tensor.getEncoding();
+}
+
+bool encast::encoder::isWeightType(Type type) {
+  constexpr int64_t kMostElements = int64_t(1) << 40;
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || tensor.getEncoding() || tensor.getRank() < 1 ||
+      tensor.getRank() > 3)
+    return false;
+  int64_t elements = 1;
+  for (int64_t size : tensor.getShape()) {
+    if (size < 1 || size > kMostElements / elements)
+      return false;
+    elements *= size;
+  }
+  Type element = tensor.getElementType();
+  return element.isF32() || element.isF16() || element.isBF16();
+}
+
+//===----------------------------------------------------------------------===//
+// The module
+//===----------------------------------------------------------------------===//
+
+FailureOr<func::FuncOp> encast::encoder::findEncode(ModuleOp module) {
+  auto encode = module.lookupSymbol<func::FuncOp>("encode");
+  if (!encode || encode.isExternal())
+    return module.emitError("has no function @encode");
+  if (!encode.getBody().hasOneBlock() || encode.getNumArguments() ||
+      encode.getNumResults())
+    return encode.emitOpError(
+        "expects one block, without arguments and results");
+  return encode;
+}
+
+/// Fields of `encoder.model` that are numbers, with their ranges.
+static LogicalResult verifyModel(Operation *op, Attribute attr) {
+  auto model = dyn_cast<DictionaryAttr>(attr);
+  if (!isa<ModuleOp>(op) || !model)
+    return op->emitError() << encast::encoder::kModelAttrName
+                           << " expects to be a dictionary of a module";
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  struct Field {
+    StringRef name;
+    int64_t low, high;
+  };
+  const Field fields[] = {{"vocabulary", 1, kMost},  {"max_tokens", 1, kMost},
+                          {"token_types", 0, kMost}, {"pad_id", -1, kMost},
+                          {"hidden", 1, kMost},      {"layers", 0, 65536},
+                          {"default_output", 0, 63}};
+  for (const Field &field : fields) {
+    auto number = model.getAs<IntegerAttr>(field.name);
+    if (!number || !number.getType().isSignlessInteger(64) ||
+        number.getInt() < field.low || number.getInt() > field.high)
+      return op->emitError()
+             << encast::encoder::kModelAttrName << " expects " << field.name
+             << " from " << field.low << " to " << field.high << ", but got "
+             << model.get(field.name);
+  }
+  for (StringRef name : {"family", "metadata"})
+    if (!model.getAs<StringAttr>(name))
+      return op->emitError()
+             << encast::encoder::kModelAttrName << " expects a string as "
+             << name << ", but got " << model.get(name);
+  return success();
+}
+
+LogicalResult EncoderDialect::verifyOperationAttribute(Operation *op,
+                                                       NamedAttribute attr) {
+  if (attr.getName() == kModelAttrName)
+    return verifyModel(op, attr.getValue());
+  if (attr.getName() == kTargetsAttrName && isa<ModuleOp>(op) &&
+      isa<StringAttr>(attr.getValue()))
+    return success();
+  return op->emitError() << "has attribute " << attr.getName()
+                         << ", which means nothing here";
+}
+
+//===----------------------------------------------------------------------===//
 // Weights
 //===----------------------------------------------------------------------===//
 
@@ -43,17 +140,25 @@ Value WeightOp::getYielded() {
   return cast<YieldOp>(getRecipe().front().getTerminator()).getValue();
 }
 
-LogicalResult WeightOp::verify() {
-  auto type = dyn_cast<RankedTensorType>(getType());
-  if (!type || !type.hasStaticShape() || type.getRank() < 1)
-    return emitOpError() << "has type " << getType()
-                         << ", expected a tensor of static shape";
-  if (!isa<YieldOp>(getRecipe().front().back()))
+LogicalResult WeightOp::verifyRegions() {
+  Block &recipe = getRecipe().front();
+  if (!isa<YieldOp>(recipe.back()))
     return emitOpError("has a recipe that does not end with encoder.yield");
-  if (getYielded().getType() != type)
-    return emitOpError() << "is a " << type << ", but its recipe yields a "
+  for (Operation &op : recipe.without_terminator())
+    if (!op.hasTrait<RecipeOp>())
+      return emitOpError() << "has '" << op.getName() << "' in its recipe";
+  if (getYielded().getType() != getType())
+    return emitOpError() << "is a " << getType() << ", but its recipe yields a "
                          << getYielded().getType();
+  if (getYielded().getDefiningOp() != recipe.back().getPrevNode())
+    return emitOpError("has a recipe that does not yield its last value");
   return success();
+}
+
+LogicalResult encast::encoder::verifyInRecipe(Operation *op) {
+  if (isa_and_nonnull<WeightOp>(op->getParentOp()))
+    return success();
+  return op->emitOpError("expects to be in the recipe of an encoder.weight");
 }
 
 LogicalResult ConcatOp::verify() {
@@ -80,11 +185,23 @@ LogicalResult SliceOp::verify() {
       from.getRank() != to.getRank() ||
       from.getShape().drop_front() != to.getShape().drop_front())
     return emitOpError() << "cannot take a " << to << " from a " << from;
-  if (begin < 0 || begin > from.getDimSize(0) - to.getDimSize(0))
+  if (begin > from.getDimSize(0) - to.getDimSize(0))
     return emitOpError() << "takes rows " << begin << " to "
                          << begin + to.getDimSize(0) << " of "
                          << from.getDimSize(0);
   return success();
+}
+
+static LogicalResult expectFinite(Operation *op, StringRef what,
+                                  FloatAttr number) {
+  if (number.getValue().isFinite())
+    return success();
+  return op->emitOpError() << "expects a finite " << what << ", but got "
+                           << number;
+}
+
+LogicalResult ScaleOp::verify() {
+  return expectFinite(*this, "factor", getFactorAttr());
 }
 
 LogicalResult CastOp::verify() {
@@ -98,21 +215,21 @@ LogicalResult CastOp::verify() {
 // Symbols
 //===----------------------------------------------------------------------===//
 
-/// The tensor type of a weight, or an error.
-static FailureOr<RankedTensorType> weightType(Operation *op, StringRef role,
-                                              FlatSymbolRefAttr symbol,
-                                              SymbolTableCollection &tables) {
+FailureOr<RankedTensorType>
+encast::encoder::lookupWeight(Operation *op, StringRef role,
+                              FlatSymbolRefAttr symbol,
+                              SymbolTableCollection &tables) {
   auto weight = tables.lookupNearestSymbolFrom<WeightOp>(op, symbol);
   if (!weight)
     return op->emitOpError()
            << role << " " << symbol << " is not an encoder.weight";
-  return weight.getTensorType();
+  return weight.getType();
 }
 
 static LogicalResult expectVector(Operation *op, StringRef role,
                                   FlatSymbolRefAttr symbol, int64_t size,
                                   SymbolTableCollection &tables) {
-  FailureOr<RankedTensorType> type = weightType(op, role, symbol, tables);
+  FailureOr<RankedTensorType> type = lookupWeight(op, role, symbol, tables);
   if (failed(type))
     return failure();
   if (type->getRank() != 1 || type->getDimSize(0) != size)
@@ -121,29 +238,57 @@ static LogicalResult expectVector(Operation *op, StringRef role,
   return success();
 }
 
-LogicalResult EmbeddingOp::verifySymbolUses(SymbolTableCollection &tables) {
-  if (getIndices().empty() || getIndices().size() != getTables().size())
-    return emitOpError() << "has " << getIndices().size() << " indices for "
-                         << getTables().size() << " tables";
-  int64_t columns = getColumns(getResult());
-  for (Attribute attr : getTables()) {
+/// How many values an index has; 1 if the module does not say.
+static int64_t valuesOf(Value index) {
+  auto input = index.getDefiningOp<InputOp>();
+  if (!input)
+    return 1;
+  auto model =
+      input->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(
+          encast::encoder::kModelAttrName);
+  if (!model)
+    return 1;
+  StringRef field = "vocabulary";
+  if (input.getIndex() == IndexInput::TokenTypes)
+    field = "token_types";
+  else if (input.getIndex() == IndexInput::Positions)
+    field = "max_tokens";
+  return model.getAs<IntegerAttr>(field).getInt();
+}
+
+LogicalResult encast::encoder::verifyTables(Operation *op, ValueRange indices,
+                                            ArrayAttr tables, Value result,
+                                            SymbolTableCollection &symbols) {
+  if (indices.empty() || indices.size() != tables.size())
+    return op->emitOpError() << "has " << indices.size() << " indices for "
+                             << tables.size() << " tables";
+  int64_t columns = getColumns(result);
+  for (auto [index, attr] : llvm::zip_equal(indices, tables)) {
     auto symbol = dyn_cast<FlatSymbolRefAttr>(attr);
     if (!symbol)
-      return emitOpError("expects symbols of weights as tables");
+      return op->emitOpError() << "expects symbols of weights as tables, but "
+                                  "got "
+                               << attr;
     FailureOr<RankedTensorType> type =
-        weightType(*this, "table", symbol, tables);
+        lookupWeight(op, "table", symbol, symbols);
     if (failed(type))
       return failure();
-    if (type->getRank() != 2 || type->getDimSize(1) != columns)
-      return emitOpError() << "expects tables of " << columns
-                           << " columns, but " << symbol << " is a " << *type;
+    if (type->getRank() != 2 || type->getDimSize(1) != columns ||
+        type->getDimSize(0) < valuesOf(index))
+      return op->emitOpError()
+             << "expects a table of " << columns << " columns and at least "
+             << valuesOf(index) << " rows, but " << symbol << " is a " << *type;
   }
-  return success();
+  return expectRows(op, result, Rows::Tokens);
+}
+
+LogicalResult EmbeddingOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return verifyTables(*this, getIndices(), getTables(), getResult(), tables);
 }
 
 LogicalResult LinearOp::verifySymbolUses(SymbolTableCollection &tables) {
   FailureOr<RankedTensorType> type =
-      weightType(*this, "weight", getWeightAttr(), tables);
+      lookupWeight(*this, "weight", getWeightAttr(), tables);
   if (failed(type))
     return failure();
   int64_t in = getColumns(getInput()), out = getColumns(getResult());
@@ -169,28 +314,27 @@ LogicalResult LayerNormOp::verifySymbolUses(SymbolTableCollection &tables) {
 // Rows
 //===----------------------------------------------------------------------===//
 
-static LogicalResult expectRows(Operation *op, Value value, Rows rows) {
-  if (getRows(value) == rows)
+LogicalResult encast::encoder::expectRows(Operation *op, Value value,
+                                          ArrayRef<Rows> expected) {
+  if (llvm::is_contained(expected, getRows(value)))
     return success();
-  return op->emitOpError() << "expects rows of " << stringifyRows(rows)
-                           << ", but got " << value.getType();
+  InFlightDiagnostic error = op->emitOpError("expects ");
+  llvm::interleave(
+      expected, [&](Rows rows) { error << stringifyRows(rows); },
+      [&] { error << " or "; });
+  return error << " rows, but got " << value.getType();
 }
 
-static LogicalResult expectSameColumns(Operation *op, Value a, Value b) {
+LogicalResult encast::encoder::expectSameColumns(Operation *op, Value a,
+                                                 Value b) {
   if (getColumns(a) == getColumns(b))
     return success();
   return op->emitOpError() << "expects as many columns as " << a.getType()
                            << ", but got " << b.getType();
 }
 
-/// Values that hold the last layer's rows of tokens, all or some of them.
-static LogicalResult expectTokenRows(Operation *op, Value value) {
-  Rows rows = getRows(value);
-  if (rows == Rows::Tokens || rows == Rows::Selected || rows == Rows::Demanded)
-    return success();
-  return op->emitOpError() << "expects rows of tokens, but got "
-                           << value.getType();
-}
+/// Rows that the last layer's tail may be computed for.
+constexpr Rows kTokenRows[] = {Rows::Tokens, Rows::Selected, Rows::Demanded};
 
 void encast::encoder::setResultName(Operation *op,
                                     OpAsmSetValueNameFn setName) {
@@ -221,12 +365,19 @@ LogicalResult LinearOp::verify() {
   return success();
 }
 
+LogicalResult LayerNormOp::verify() {
+  if (getEpsilon().isFinite() && !getEpsilon().isNegative())
+    return success();
+  return emitOpError() << "expects a finite epsilon of at least 0, but got "
+                       << getEpsilonAttr();
+}
+
 LogicalResult ColumnsOp::verify() {
   int64_t begin = getBegin();
   int64_t from = getColumns(getInput()), count = getColumns(getResult());
   if (getRows(getInput()) != getRows(getResult()))
     return emitOpError() << "changes the rows of " << getInput().getType();
-  if (begin < 0 || begin > from - count)
+  if (begin > from - count)
     return emitOpError() << "takes columns " << begin << " to " << begin + count
                          << " of " << from;
   return success();
@@ -249,15 +400,12 @@ LogicalResult ConcatColumnsOp::verify() {
 LogicalResult AttentionOp::verify() {
   int64_t columns = getColumns(getQuery());
   int64_t heads = getHeads();
-  if (heads < 1 || columns % heads)
+  if (columns % heads)
     return emitOpError() << "cannot split " << columns << " columns into "
                          << heads << " heads";
-  Rows queries = getRows(getQuery());
-  if (queries != Rows::Tokens && queries != Rows::Selected)
-    return emitOpError() << "expects queries of tokens or selected rows, but "
-                            "got "
-                         << getQuery().getType();
-  if (failed(expectRows(*this, getKey(), Rows::Tokens)))
+  if (failed(expectFinite(*this, "scale", getScaleAttr())) ||
+      failed(expectRows(*this, getQuery(), {Rows::Tokens, Rows::Selected})) ||
+      failed(expectRows(*this, getKey(), Rows::Tokens)))
     return failure();
   return expectSameColumns(*this, getQuery(), getKey());
 }
@@ -279,37 +427,51 @@ LogicalResult EitherOp::verify() {
 }
 
 LogicalResult FirstOp::verify() {
-  if (failed(expectTokenRows(*this, getInput())) ||
+  if (failed(expectRows(*this, getInput(), kTokenRows)) ||
       failed(expectRows(*this, getResult(), Rows::Sequences)))
     return failure();
   return expectSameColumns(*this, getInput(), getResult());
 }
 
 LogicalResult PickOp::verify() {
-  if (failed(expectTokenRows(*this, getInput())) ||
+  if (failed(expectRows(*this, getInput(), kTokenRows)) ||
       failed(expectRows(*this, getResult(), Rows::Picked)))
     return failure();
   return expectSameColumns(*this, getInput(), getResult());
 }
 
 LogicalResult PoolOp::verify() {
-  Rows rows = getRows(getInput());
-  if (rows != Rows::Tokens && rows != Rows::Demanded)
-    return emitOpError() << "expects all rows of tokens, but got "
-                         << getInput().getType();
-  if (failed(expectRows(*this, getResult(), Rows::Sequences)))
+  if (failed(expectRows(*this, getInput(), {Rows::Tokens, Rows::Demanded})) ||
+      failed(expectRows(*this, getResult(), Rows::Sequences)))
     return failure();
   return expectSameColumns(*this, getInput(), getResult());
 }
 
 LogicalResult OutputOp::verify() {
-  Rows rows = getRows(getValue());
-  if (rows != Rows::Picked && rows != Rows::Sequences)
-    return emitOpError() << "'" << getName()
-                         << "' expects rows that are picked or of sequences, "
-                            "but got "
-                         << getValue().getType();
+  return expectRows(*this, getValue(), {Rows::Picked, Rows::Sequences});
+}
+
+LogicalResult encast::encoder::verifyOutputName(Operation *op) {
+  constexpr int kMostOutputs = 64;
+  Attribute name = op->getAttr("name");
+  int number = 1;
+  for (Operation &other : *op->getBlock()) {
+    if (&other == op)
+      break;
+    if (other.getName() != op->getName())
+      continue;
+    if (other.getAttr("name") == name)
+      return op->emitOpError() << name << " is declared twice";
+    ++number;
+  }
+  if (number > kMostOutputs)
+    return op->emitOpError() << name << " is output " << number << ", at most "
+                             << kMostOutputs << " work";
   return success();
+}
+
+LogicalResult OutputOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyOutputName(*this);
 }
 
 void EncoderDialect::initialize() {

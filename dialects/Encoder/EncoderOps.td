@@ -8,6 +8,7 @@
 #ifndef ENCAST_DIALECTS_ENCODER_ENCODEROPS
 #define ENCAST_DIALECTS_ENCODER_ENCODEROPS
 
+include "dialects/Encoder/EncoderBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpAsmInterface.td"
@@ -37,6 +38,7 @@ def Encoder_Dialect : Dialect {
     and reach diagnostics and the profile.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
   let dependentDialects = ["::mlir::func::FuncDialect"];
 }
 
@@ -98,10 +100,6 @@ def Encoder_IndexAttr : EnumAttr<Encoder_Dialect, Encoder_Index, "index"> {
   let assemblyFormat = "`` $value";
 }
 
-def Encoder_RowsTensor : TensorRankOf<[F32], [2]>;
-def Encoder_IndexTensor : 1DTensorOf<[I32]>;
-def Encoder_WeightTensor : StaticShapeTensorOf<[F32, F16, BF16]>;
-
 class Encoder_Op<string mnemonic, list<Trait> traits = []>
     : Op<Encoder_Dialect, mnemonic, traits>;
 
@@ -114,8 +112,11 @@ class Encoder_RowsOp<string mnemonic, list<Trait> traits = []>
       ::encast::encoder::setResultName(*this, setName);
     }
   }];
-  dag origin = (ins OptionalAttr<StrAttr>:$name, OptionalAttr<I64Attr>:$layer);
+  dag origin = Encoder_Origin.attributes;
 }
+
+class Encoder_RecipeOp<string mnemonic, list<Trait> traits = []>
+    : Encoder_Op<mnemonic, !listconcat(traits, [Pure, Encoder_RecipeTrait])>;
 
 //===----------------------------------------------------------------------===//
 // Weights
@@ -149,15 +150,13 @@ def Encoder_WeightOp : Encoder_Op<"weight", [Symbol, NoRegionArguments,
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type);
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypeAttrOf<Encoder_WeightTensor>:$type);
   let regions = (region SizedRegion<1>:$recipe);
   let assemblyFormat = "$sym_name `:` $type attr-dict-with-keyword $recipe";
-  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    ::mlir::RankedTensorType getTensorType() {
-      return ::mlir::cast<::mlir::RankedTensorType>(getType());
-    }
-    /// The value that the recipe yields.
+    /// The value that the recipe yields, its last one.
     ::mlir::Value getYielded();
   }];
 }
@@ -168,14 +167,14 @@ def Encoder_YieldOp : Encoder_Op<"yield", [Terminator, HasParent<"WeightOp">]> {
   let assemblyFormat = "$value attr-dict `:` type($value)";
 }
 
-def Encoder_TensorOp : Encoder_Op<"tensor", [Pure]> {
+def Encoder_TensorOp : Encoder_RecipeOp<"tensor"> {
   let summary = "a tensor of the checkpoint, as stored";
   let arguments = (ins StrAttr:$tensor, StrAttr:$file);
   let results = (outs Encoder_WeightTensor:$result);
   let assemblyFormat = "$tensor `in` $file attr-dict `:` type($result)";
 }
 
-def Encoder_ConcatOp : Encoder_Op<"concat", [Pure]> {
+def Encoder_ConcatOp : Encoder_RecipeOp<"concat"> {
   let summary = "weights one after the other along dimension 0";
   let arguments = (ins Variadic<Encoder_WeightTensor>:$parts);
   let results = (outs Encoder_WeightTensor:$result);
@@ -183,16 +182,16 @@ def Encoder_ConcatOp : Encoder_Op<"concat", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Encoder_SliceOp : Encoder_Op<"slice", [Pure]> {
+def Encoder_SliceOp : Encoder_RecipeOp<"slice"> {
   let summary = "rows of a weight, starting at `begin`";
-  let arguments = (ins Encoder_WeightTensor:$input, I64Attr:$begin);
+  let arguments = (ins Encoder_WeightTensor:$input, Encast_Index:$begin);
   let results = (outs Encoder_WeightTensor:$result);
   let assemblyFormat =
       "$input `from` $begin attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
 }
 
-def Encoder_ScaleOp : Encoder_Op<"scale", [Pure,
+def Encoder_ScaleOp : Encoder_RecipeOp<"scale", [
     AllTypesMatch<["input", "result"]>]> {
   let summary = "a weight times a constant";
   let description = [{
@@ -201,9 +200,10 @@ def Encoder_ScaleOp : Encoder_Op<"scale", [Pure,
   let arguments = (ins Encoder_WeightTensor:$input, F64Attr:$factor);
   let results = (outs Encoder_WeightTensor:$result);
   let assemblyFormat = "$input `by` $factor attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
-def Encoder_CastOp : Encoder_Op<"cast", [Pure]> {
+def Encoder_CastOp : Encoder_RecipeOp<"cast"> {
   let summary = "a weight in another element type";
   let arguments = (ins Encoder_WeightTensor:$input);
   let results = (outs Encoder_WeightTensor:$result);
@@ -307,6 +307,7 @@ def Encoder_LayerNormOp : Encoder_RowsOp<"layer_norm", [
     $input `,` $weight (`bias` $bias^)? `epsilon` $epsilon attr-dict
     `:` type($input)
   }];
+  let hasVerifier = 1;
 }
 
 def Encoder_ActivationOp : Encoder_RowsOp<"activation", [
@@ -342,7 +343,8 @@ def Encoder_ColumnsOp : Encoder_RowsOp<"columns"> {
     Example: `%k = encoder.columns %qkv from 384
         : tensor<?x1152xf32> -> tensor<?x384xf32>`
   }];
-  let arguments = !con((ins Encoder_RowsTensor:$input, I64Attr:$begin), origin);
+  let arguments = !con((ins Encoder_RowsTensor:$input, Encast_Index:$begin),
+                       origin);
   let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat =
       "$input `from` $begin attr-dict `:` type($input) `->` type($result)";
@@ -380,7 +382,7 @@ def Encoder_AttentionOp : Encoder_RowsOp<"attention", [
     ```
   }];
   let arguments = !con((ins Encoder_RowsTensor:$query, Encoder_RowsTensor:$key,
-                            Encoder_RowsTensor:$value, I64Attr:$heads,
+                            Encoder_RowsTensor:$value, Encast_Heads:$heads,
                             F64Attr:$scale), origin);
   let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat = [{
@@ -390,8 +392,7 @@ def Encoder_AttentionOp : Encoder_RowsOp<"attention", [
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     int64_t getHeadSize() {
-      return ::mlir::cast<::mlir::RankedTensorType>(getQuery().getType())
-                 .getDimSize(1) / static_cast<int64_t>(getHeads());
+      return getQuery().getType().getDimSize(1) / getHeads();
     }
   }];
 }
@@ -454,10 +455,11 @@ def Encoder_PoolOp : Encoder_RowsOp<"pool"> {
   let hasVerifier = 1;
 }
 
-def Encoder_OutputOp : Encoder_Op<"output"> {
+def Encoder_OutputOp : Encoder_Op<"output", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a result that callers can ask for by name";
   let description = [{
-    A row per sequence, or per picked token. `all_rows` is set by the pass that
+    A row per sequence, or per picked token; at most 64, each with its own name. `all_rows` is set by the pass that
     finds demands: the output needs the last layer for all rows, even if a run
     gives rows.
 

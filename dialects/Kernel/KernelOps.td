@@ -8,6 +8,7 @@
 #ifndef ENCAST_DIALECTS_KERNEL_KERNELOPS
 #define ENCAST_DIALECTS_KERNEL_KERNELOPS
 
+include "dialects/Encoder/EncoderBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpAsmInterface.td"
@@ -30,11 +31,8 @@ def Kernel_Dialect : Dialect {
   }];
   let dependentDialects = ["::encast::encoder::EncoderDialect"];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
 }
-
-def Kernel_RowsTensor : TensorRankOf<[F32], [2]>;
-def Kernel_IndexTensor : 1DTensorOf<[I32]>;
-def Kernel_WeightTensor : StaticShapeTensorOf<[F32, F16, BF16]>;
 
 def Kernel_Gather : I32EnumAttr<"GatherIndex", "which rows are gathered", [
     I32EnumAttrCase<"Selected", 0, "selected">,
@@ -50,43 +48,54 @@ def Kernel_GatherAttr : EnumAttr<Kernel_Dialect, Kernel_Gather, "index"> {
 class Kernel_Op<string mnemonic, list<Trait> traits = []>
     : Op<Kernel_Dialect, mnemonic, traits>;
 
-/// Where in the model an operation comes from.
-def Kernel_Origin {
-  dag attributes = (ins OptionalAttr<StrAttr>:$name,
-                        OptionalAttr<I64Attr>:$layer);
-}
-
+/// An operation on rows that uses symbols: a kernel or row program, weights.
 class Kernel_RowsOp<string mnemonic, list<Trait> traits = []>
     : Kernel_Op<mnemonic, !listconcat(traits, [Pure,
+        DeclareOpInterfaceMethods<SymbolUserOpInterface>,
         DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>])> {
   let extraClassDefinition = [{
     void $cppClass::getAsmResultNames(::mlir::OpAsmSetValueNameFn setName) {
       ::encast::encoder::setResultName(*this, setName);
     }
   }];
-  dag origin = Kernel_Origin.attributes;
+  dag origin = Encoder_Origin.attributes;
 }
+class Kernel_RecipeOp<string mnemonic>
+    : Kernel_Op<mnemonic, [Pure, Encoder_RecipeTrait]>;
 
 def Kernel_DefineOp : Kernel_Op<"define", [Symbol]> {
   let summary = "a kernel: a row of Kernels.def and the shape it bakes in";
   let description = [{
+    `operands` is the number of fields of the kernel's argument struct
+    (codegen/Kernels/KernelArgs.h). A linear has `k`, `lda`, `ldc`, `ldr` (with a
+    residual), `bias` and `activation`; an attention `head_size`, `ldo`, `scale`.
+
     Example:
     ```mlir
     kernel.define @linear_f32_8x48_avx512.k384 row "linear_f32_8x48_avx512"
-        {k = 384, lda = 384, ldc = 1536, bias = true, activation = "gelu"}
+        operands 8 {k = 384, lda = 384, ldc = 1552, bias, activation = "gelu"}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$row,
-                       DictionaryAttr:$shape);
-  let assemblyFormat = "$sym_name `row` $row $shape attr-dict";
+                       Encast_Tile:$operands, DictionaryAttr:$shape);
+  let assemblyFormat =
+      "$sym_name `row` $row `operands` $operands $shape attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// A number of the shape, 0 if it has none of that name.
+    int64_t getNumber(::llvm::StringRef name) {
+      auto number = getShape().getAs<::mlir::IntegerAttr>(name);
+      return number ? number.getInt() : 0;
+    }
+  }];
 }
 
-def Kernel_PadRowsOp : Kernel_Op<"pad_rows", [Pure]> {
+def Kernel_PadRowsOp : Kernel_RecipeOp<"pad_rows"> {
   let summary = "pads each group of rows of a weight with zero rows";
   let description = "Heads whose size is no multiple of 16 fill whole panels.";
-  let arguments = (ins Kernel_WeightTensor:$input, I64Attr:$group,
-                       I64Attr:$padded);
-  let results = (outs Kernel_WeightTensor:$result);
+  let arguments = (ins Encoder_WeightTensor:$input, Encast_Count:$group,
+                       Encast_Count:$padded);
+  let results = (outs Encoder_WeightTensor:$result);
   let assemblyFormat = [{
     $input `groups` $group `to` $padded attr-dict
     `:` type($input) `->` type($result)
@@ -94,14 +103,14 @@ def Kernel_PadRowsOp : Kernel_Op<"pad_rows", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Kernel_PackOp : Kernel_Op<"pack", [Pure]> {
+def Kernel_PackOp : Kernel_RecipeOp<"pack"> {
   let summary = "a weight in panels of 16 columns";
   let description = [{
     [N, K] becomes [ceil(N / 16), K, 16], [N] becomes [ceil(N / 16) * 16], in
     f32; missing columns are zero.
   }];
-  let arguments = (ins Kernel_WeightTensor:$input);
-  let results = (outs Kernel_WeightTensor:$result);
+  let arguments = (ins Encoder_WeightTensor:$input);
+  let results = (outs Encoder_WeightTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
 }
@@ -109,9 +118,9 @@ def Kernel_PackOp : Kernel_Op<"pack", [Pure]> {
 def Kernel_EmbedOp : Kernel_RowsOp<"embed"> {
   let summary = "a row program over one row of each table";
   let arguments = !con((ins FlatSymbolRefAttr:$program,
-                            Variadic<Kernel_IndexTensor>:$indices,
+                            Variadic<Encoder_IndexTensor>:$indices,
                             ArrayAttr:$tables), origin);
-  let results = (outs Kernel_RowsTensor:$result);
+  let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat = [{
     $program `(` $indices `)` `in` $tables attr-dict
     `:` type($indices) `->` type($result)
@@ -125,14 +134,14 @@ def Kernel_LinearOp : Kernel_RowsOp<"linear"> {
     hold; the type says how many of them count.
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$kernel,
-                            Kernel_RowsTensor:$input,
+                            Encoder_RowsTensor:$input,
                             FlatSymbolRefAttr:$weight,
                             OptionalAttr<FlatSymbolRefAttr>:$bias,
-                            Optional<Kernel_RowsTensor>:$residual,
-                            I64Attr:$panels, I64Attr:$panel_tile,
-                            I64Attr:$row_tile,
+                            Optional<Encoder_RowsTensor>:$residual,
+                            Encast_Count:$panels, Encast_Tile:$panel_tile,
+                            Encast_Tile:$row_tile,
                             UnitAttr:$panel_major), origin);
-  let results = (outs Kernel_RowsTensor:$result);
+  let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat = [{
     $kernel `(` $input `,` $weight (`,` `bias` $bias^)?
     (`,` `residual` $residual^ `:` type($residual))? `)`
@@ -140,10 +149,10 @@ def Kernel_LinearOp : Kernel_RowsOp<"linear"> {
     (`panel_major` $panel_major^)? attr-dict
     `:` type($input) `->` type($result)
   }];
-  let hasVerifier = 1;
 }
 
-def Kernel_LinearStoreOp : Kernel_Op<"linear_store"> {
+def Kernel_LinearStoreOp : Kernel_Op<"linear_store", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a linear whose result goes to an output, group by group";
   let description = [{
     A group of `panel_tile` panels is computed into the thread's workspace and its
@@ -153,13 +162,13 @@ def Kernel_LinearStoreOp : Kernel_Op<"linear_store"> {
     into the workspace first.
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$kernel,
-                            Kernel_RowsTensor:$input,
+                            Encoder_RowsTensor:$input,
                             FlatSymbolRefAttr:$weight,
                             OptionalAttr<FlatSymbolRefAttr>:$bias,
                             OptionalAttr<FlatSymbolRefAttr>:$transpose,
                             FlatSymbolRefAttr:$store, StrAttr:$output,
-                            I64Attr:$columns, I64Attr:$panel_tile,
-                            I64Attr:$row_tile), Kernel_Origin.attributes);
+                            Encast_Count:$columns, Encast_Tile:$panel_tile,
+                            Encast_Tile:$row_tile), Encoder_Origin.attributes);
   let assemblyFormat = [{
     $kernel `(` $input `,` $weight (`,` `bias` $bias^)?
     (`,` `transpose` $transpose^)? `)` `to` $output `by` $store
@@ -176,17 +185,17 @@ def Kernel_AttentionOp : Kernel_RowsOp<"attention", [
     `planes_per_head`.
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$kernel,
-                            Kernel_RowsTensor:$query, Kernel_RowsTensor:$key,
-                            Kernel_RowsTensor:$value, DenseI64ArrayAttr:$planes,
-                            I64Attr:$heads, I64Attr:$planes_per_head,
-                            I64Attr:$row_tile, I64Attr:$workspace_bytes), origin);
-  let results = (outs Kernel_RowsTensor:$result);
+                            Encoder_RowsTensor:$query, Encoder_RowsTensor:$key,
+                            Encoder_RowsTensor:$value, DenseI64ArrayAttr:$planes,
+                            Encast_Heads:$heads, Encast_Tile:$planes_per_head,
+                            Encast_Tile:$row_tile,
+                            Encast_PositiveBytes:$workspace_bytes), origin);
+  let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat = [{
     $kernel `(` $query `,` $key `,` $value `)` `planes` $planes `heads` $heads
     `of` $planes_per_head `rows` `by` $row_tile `workspace` $workspace_bytes
     attr-dict `:` type($query) `,` type($key) `->` type($result)
   }];
-  let hasVerifier = 1;
 }
 
 def Kernel_RowsProgramOp : Kernel_RowsOp<"rows"> {
@@ -202,10 +211,10 @@ def Kernel_RowsProgramOp : Kernel_RowsOp<"rows"> {
     ```
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$program,
-                            Variadic<Kernel_RowsTensor>:$inputs,
+                            Variadic<Encoder_RowsTensor>:$inputs,
                             OptionalAttr<ArrayAttr>:$weights,
                             OptionalAttr<DenseI64ArrayAttr>:$columns), origin);
-  let results = (outs Kernel_RowsTensor:$result);
+  let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat = [{
     $program `(` $inputs `)` (`weights` $weights^)? (`columns` $columns^)?
     attr-dict `:` functional-type($inputs, $result)
@@ -215,9 +224,9 @@ def Kernel_RowsProgramOp : Kernel_RowsOp<"rows"> {
 def Kernel_GatherOp : Kernel_RowsOp<"gather"> {
   let summary = "rows of a value, by an index that the runtime fills";
   let arguments = !con((ins FlatSymbolRefAttr:$program,
-                            Kernel_RowsTensor:$input, Kernel_GatherAttr:$index),
+                            Encoder_RowsTensor:$input, Kernel_GatherAttr:$index),
                        origin);
-  let results = (outs Kernel_RowsTensor:$result);
+  let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat = [{
     $program `(` $input `)` `by` $index attr-dict
     `:` type($input) `->` type($result)
@@ -227,20 +236,22 @@ def Kernel_GatherOp : Kernel_RowsOp<"gather"> {
 def Kernel_PoolOp : Kernel_RowsOp<"pool"> {
   let summary = "a program over all rows of each sequence";
   let arguments = !con((ins FlatSymbolRefAttr:$program,
-                            Kernel_RowsTensor:$input), origin);
-  let results = (outs Kernel_RowsTensor:$result);
+                            Encoder_RowsTensor:$input), origin);
+  let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat =
       "$program `(` $input `)` attr-dict `:` type($input) `->` type($result)";
 }
 
-def Kernel_StoreOp : Kernel_Op<"store"> {
+def Kernel_StoreOp : Kernel_Op<"store", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "writes an output";
   let description = [{
     Copies columns from `column` of each row, or of the picked rows if `pick` is
     set, to the caller's memory.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$program, Kernel_RowsTensor:$value,
-                       StrAttr:$output, I64Attr:$column, I64Attr:$columns,
+  let arguments = (ins FlatSymbolRefAttr:$program, Encoder_RowsTensor:$value,
+                       StrAttr:$output, Encast_Index:$column,
+                       Encast_Count:$columns,
                        UnitAttr:$pick);
   let assemblyFormat = [{
     $program `(` $value `)` `to` $output `columns` $column `,` $columns
@@ -248,12 +259,18 @@ def Kernel_StoreOp : Kernel_Op<"store"> {
   }];
 }
 
-def Kernel_OutputOp : Kernel_Op<"output"> {
+def Kernel_OutputOp : Kernel_Op<"output", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "declares an output of the model, in the order of the model";
-  let arguments = (ins StrAttr:$name, I64Attr:$columns, BoolAttr:$per_token,
-                       BoolAttr:$all_rows);
+  let description = [{
+    A row per sequence, or `per_token`; `all_rows` as in encoder.output. In the
+    function each output is stored once.
+  }];
+  let arguments = (ins StrAttr:$name, Encast_Count:$columns,
+                       UnitAttr:$per_token, UnitAttr:$all_rows);
   let assemblyFormat = [{
-    $name `columns` $columns `per_token` $per_token `all_rows` $all_rows attr-dict
+    $name `columns` $columns (`per_token` $per_token^)? (`all_rows` $all_rows^)?
+    attr-dict
   }];
 }
 

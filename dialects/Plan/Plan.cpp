@@ -69,8 +69,15 @@ static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
   int64_t offset = 0, row = 0, panel = 0, key = 0, first = 0, perPanel = 0;
   bool planes = false;
   Domain planeRows = Domain::Tokens;
+  auto once = [&](bool given) -> ParseResult {
+    if (given)
+      return parser.emitError(parser.getCurrentLocation(),
+                              "address has a term twice");
+    return success();
+  };
   auto factor = [&](int64_t &value) -> ParseResult {
-    return failure(parser.parseStar() || parser.parseInteger(value));
+    return failure(once(value != 0) || parser.parseStar() ||
+                   parser.parseInteger(value));
   };
   while (succeeded(parser.parseOptionalPlus())) {
     if (succeeded(parser.parseOptionalKeyword("row"))) {
@@ -83,6 +90,8 @@ static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
       if (factor(key))
         return failure();
     } else if (succeeded(parser.parseOptionalKeyword("plane"))) {
+      if (once(planes))
+        return failure();
       planes = true;
       StringRef domain;
       SMLoc place;
@@ -96,7 +105,7 @@ static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
       if (!known)
         return parser.emitError(place, "unknown domain '") << domain << "'";
       planeRows = *known;
-    } else if (parser.parseInteger(offset)) {
+    } else if (once(offset != 0) || parser.parseInteger(offset)) {
       return failure();
     }
   }
@@ -170,17 +179,31 @@ static void printOperands(OpAsmPrinter &printer, Operation *,
   printer << ")";
 }
 
+static bool isAttention(Domain domain) {
+  return domain == Domain::AttentionTokens ||
+         domain == Domain::AttentionSelected;
+}
+
 static bool isLocal(SlotOp slot) {
   return slot.getKind() == SlotKind::Block ||
          slot.getKind() == SlotKind::Workspace;
 }
 
 /// What Plan_AtAttr promises to those who compute an address.
-static LogicalResult verifyAddress(Operation *op, AtAttr at) {
-  Operation *symbol = SymbolTable::lookupNearestSymbolFrom(op, at.getSymbol());
+static LogicalResult verifyAddress(Operation *op, AtAttr at,
+                                   SymbolTableCollection &symbols) {
+  Operation *symbol = symbols.lookupNearestSymbolFrom(op, at.getSymbol());
   if (!symbol)
     return op->emitOpError()
            << "reads " << at.getSymbol() << ", which is not defined";
+  constexpr int64_t kMostBytes = int64_t(1) << 40;
+  for (int64_t factor :
+       {at.getOffset(), at.getRowBytes(), at.getPanelBytes(), at.getKeyBytes(),
+        at.getPlaneFirst(), at.getPlanesPerPanel()})
+    if (factor < 0 || factor > kMostBytes)
+      return op->emitOpError()
+             << "has a term of " << factor << " in the address of "
+             << at.getSymbol() << ", expected 0 to " << kMostBytes;
   auto slot = dyn_cast<SlotOp>(symbol);
   if (slot && isLocal(slot) && (at.getBy() || at.getSequence()))
     return op->emitOpError() << "takes rows of " << at.getSymbol()
@@ -192,8 +215,7 @@ static LogicalResult verifyAddress(Operation *op, AtAttr at) {
            << ", expected tokens or selected";
   if (!at.getBy())
     return success();
-  auto table = dyn_cast_or_null<SlotOp>(
-      SymbolTable::lookupNearestSymbolFrom(op, at.getBy()));
+  auto table = symbols.lookupNearestSymbolFrom<SlotOp>(op, at.getBy());
   if (!table || isLocal(table) || table.getKind() == SlotKind::Arena ||
       table.getKind() == SlotKind::Output)
     return op->emitOpError()
@@ -203,12 +225,18 @@ static LogicalResult verifyAddress(Operation *op, AtAttr at) {
 
 /// Every operand is an address, a number of the item or an integer.
 static LogicalResult verifyOperands(Operation *op, FlatSymbolRefAttr callee,
-                                    ArrayAttr operands) {
-  if (!SymbolTable::lookupNearestSymbolFrom(op, callee))
+                                    ArrayAttr operands,
+                                    SymbolTableCollection &symbols) {
+  Operation *called = symbols.lookupNearestSymbolFrom(op, callee);
+  if (!called)
     return op->emitOpError() << "calls " << callee << ", which is not defined";
+  auto expected = called->getAttrOfType<IntegerAttr>("operands");
+  if (expected && expected.getInt() != static_cast<int64_t>(operands.size()))
+    return op->emitOpError() << "passes " << operands.size() << " operands to "
+                             << callee << ", which takes " << expected.getInt();
   for (Attribute operand : operands) {
     if (auto at = dyn_cast<AtAttr>(operand)) {
-      if (failed(verifyAddress(op, at)))
+      if (failed(verifyAddress(op, at, symbols)))
         return failure();
     } else if (auto count = dyn_cast<CountAttr>(operand)) {
       if ((count.getValue() == Count::PanelColumns ||
@@ -228,14 +256,11 @@ static LogicalResult verifyOperands(Operation *op, FlatSymbolRefAttr callee,
   return success();
 }
 
-/// A split by panels needs a tile; inside of plan.for_panels nothing is split.
-template <typename Op> static LogicalResult verifyPanels(Op op) {
-  if (int64_t(op.getPanels()) < 0 || int64_t(op.getPanelTile()) < 1)
-    return op.emitOpError()
-           << "expects panels of at least 0 and panel_tile of at least 1, but "
-              "got "
-           << int64_t(op.getPanels()) << " and " << int64_t(op.getPanelTile());
-  if (op.getPanels() && isa_and_nonnull<ForPanelsOp>(op->getParentOp()))
+/// Inside of plan.for_panels nothing is split and everything runs.
+template <typename Op> static LogicalResult verifyCall(Op op) {
+  if (!op.getOutputs())
+    return op.emitOpError("runs for no output");
+  if (op.getPanels() && isa<ForPanelsOp>(op->getParentOp()))
     return op.emitOpError("has panels of its own inside of 'plan.for_panels'");
   return success();
 }
@@ -245,34 +270,41 @@ template <typename Op> static LogicalResult verifyPanels(Op op) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult SlotOp::verify() {
-  bool arena = getKind() == SlotKind::Arena;
-  bool local = isLocal(*this);
-  if (arena && (!getRows() || !getRowBytes()))
-    return emitOpError("in the arena needs rows and row_bytes");
-  if (arena && (*getRows() == Domain::AttentionTokens ||
-                *getRows() == Domain::AttentionSelected))
+  SlotKind kind = getKind();
+  bool arena = kind == SlotKind::Arena, output = kind == SlotKind::Output;
+  bool workspace = kind == SlotKind::Workspace;
+  struct Field {
+    StringRef name;
+    bool given, needed, allowed;
+  };
+  const Field fields[] = {
+      {"rows", getRows().has_value(), arena, arena || workspace},
+      {"row_bytes", getRowBytes().has_value(), arena || isLocal(*this),
+       arena || isLocal(*this)},
+      {"colour", getColour().has_value(), false, arena},
+      {"offset", getOffset().has_value(), false, isLocal(*this)},
+      {"index", getIndex().has_value(), output, output},
+      {"outputs", getOutputs() != -1, false, arena}};
+  for (const Field &field : fields)
+    if (field.given ? !field.allowed : field.needed)
+      return emitOpError() << "of kind " << stringifySlotKind(kind)
+                           << (field.given ? " cannot have " : " needs ")
+                           << field.name;
+  if (!getOutputs())
+    return emitOpError("is needed for no output");
+  if (getRows() && isAttention(*getRows()))
     return emitOpError() << "has rows " << stringifyDomain(*getRows())
                          << ", expected tokens, selected, picked or sequences";
-  if (local && !getRowBytes())
-    return emitOpError() << "of kind " << stringifySlotKind(getKind())
-                         << " needs row_bytes";
-  if (getKind() == SlotKind::Output && !getIndex())
-    return emitOpError("of kind output needs index");
-  if (getRowBytes() && *getRowBytes() <= 0)
-    return emitOpError() << "expects positive row_bytes, but got "
-                         << *getRowBytes();
   return success();
 }
 
 LogicalResult StepOp::verify() {
-  bool attention = getDomain() == Domain::AttentionTokens ||
-                   getDomain() == Domain::AttentionSelected;
-  if (attention != getHeads().has_value())
-    return emitOpError(attention ? "over attention needs heads"
-                                 : "has heads, but is not over attention");
-  if (getMaxRows() < 1 || getRowTile() < 1 || getSplitRows() < 0)
-    return emitOpError("expects rows and by of at least 1 and split of at "
-                       "least 0");
+  if (isAttention(getDomain()) != getHeads().has_value())
+    return emitOpError(getHeads() ? "has heads, but is not over attention"
+                                  : "over attention needs heads");
+  if (getRowTile() > getMaxRows())
+    return emitOpError() << "cuts blocks of " << getMaxRows()
+                         << " rows at multiples of " << getRowTile();
   for (Operation &op : getBody().front())
     if (!isa<CallOp, ForRowsOp, ForPanelsOp, InvokeOp>(op))
       return emitOpError() << "holds '" << op.getName()
@@ -280,26 +312,24 @@ LogicalResult StepOp::verify() {
   return success();
 }
 
-LogicalResult CallOp::verify() {
-  if (failed(verifyPanels(*this)))
-    return failure();
-  return verifyOperands(*this, getCalleeAttr(), getArgs());
-}
+LogicalResult CallOp::verify() { return verifyCall(*this); }
+LogicalResult ForRowsOp::verify() { return verifyCall(*this); }
+LogicalResult InvokeOp::verify() { return verifyCall(*this); }
 
-LogicalResult ForRowsOp::verify() {
-  if (failed(verifyPanels(*this)))
-    return failure();
-  return verifyOperands(*this, getCalleeAttr(), getArgs());
+LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyOperands(*this, getCalleeAttr(), getArgs(), symbols);
 }
-
-LogicalResult ForEachPanelOp::verify() {
-  return verifyOperands(*this, getCalleeAttr(), getArgs());
+LogicalResult ForRowsOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyOperands(*this, getCalleeAttr(), getArgs(), symbols);
+}
+LogicalResult ForEachPanelOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyOperands(*this, getCalleeAttr(), getArgs(), symbols);
 }
 
 LogicalResult ForPanelsOp::verify() {
-  if (failed(verifyPanels(*this)))
+  if (failed(verifyCall(*this)))
     return failure();
-  if (getColumns() < 1 || getPanels() != (getColumns() + 15) / 16)
+  if (getPanels() != (getColumns() + 15) / 16)
     return emitOpError() << "of " << getColumns() << " columns has "
                          << (getColumns() + 15) / 16 << " panels, but got "
                          << getPanels();

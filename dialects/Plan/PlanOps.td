@@ -8,6 +8,7 @@
 #ifndef ENCAST_DIALECTS_PLAN_PLANOPS
 #define ENCAST_DIALECTS_PLAN_PLANOPS
 
+include "dialects/Integers.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
@@ -131,7 +132,8 @@ def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
   let description = [{
     - `arena`: rows of the session's arena, `rows` domain, `row_bytes` each.
       Slots of one colour share memory; a colour's size is the maximum of its
-      slots' sizes, counted if the run asks for any of `outputs` (a bit mask).
+      slots' sizes, counted if the run asks for any of `outputs` (a bit mask; of
+      all if not given).
     - `output`: the caller's memory of output `index`, rows back to back.
     - `ids`, `types`, `positions`, `selected`, `first`, `pick`: int32 tables that
       the runtime fills (encast_abi.h).
@@ -148,11 +150,11 @@ def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_SlotKindAttr:$kind,
                        OptionalAttr<Plan_DomainAttr>:$rows,
-                       OptionalAttr<I64Attr>:$row_bytes,
-                       OptionalAttr<I64Attr>:$colour,
-                       OptionalAttr<I64Attr>:$offset,
-                       OptionalAttr<I64Attr>:$index,
-                       OptionalAttr<I64Attr>:$outputs);
+                       OptionalAttr<Encast_PositiveBytes>:$row_bytes,
+                       OptionalAttr<Encast_Index>:$colour,
+                       OptionalAttr<Encast_Bytes>:$offset,
+                       OptionalAttr<Encast_IntegerIn<0, 63>>:$index,
+                       DefaultValuedAttr<Encast_Integer, "-1">:$outputs);
   let assemblyFormat = [{
     $sym_name $kind (`rows` $rows^)? (`row_bytes` $row_bytes^)?
     (`colour` $colour^)? (`offset` $offset^)? (`index` $index^)?
@@ -170,8 +172,10 @@ def Plan_StepOp : Plan_Op<"step", [NoTerminator, NoRegionArguments, Symbol]> {
     `heads` is given for attention domains only, `layer` counts from 1.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_DomainAttr:$domain,
-                       I64Attr:$max_rows, I64Attr:$row_tile, I64Attr:$split_rows,
-                       OptionalAttr<I64Attr>:$heads, OptionalAttr<I64Attr>:$layer);
+                       Encast_Tile:$max_rows, Encast_Tile:$row_tile,
+                       Encast_Index:$split_rows,
+                       OptionalAttr<Encast_Heads>:$heads,
+                       OptionalAttr<Encast_Layer>:$layer);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `over` $domain (`heads` $heads^)? `rows` $max_rows `by` $row_tile
@@ -184,32 +188,38 @@ class Plan_CallBase<string mnemonic, list<Trait> traits = []>
     : Plan_Op<mnemonic, traits> {
   // What the profile and the walker need of every call.
   dag common = (ins OptionalAttr<StrAttr>:$name,
-                    DefaultValuedAttr<I64Attr, "3">:$modes,
-                    DefaultValuedAttr<I64Attr, "-1">:$outputs,
-                    DefaultValuedAttr<I64Attr, "0">:$panels,
-                    DefaultValuedAttr<I64Attr, "1">:$panel_tile,
-                    DefaultValuedAttr<I64Attr, "0">:$flops_per_row,
-                    DefaultValuedAttr<I64Attr, "0">:$flops_per_row_and_key);
+                    DefaultValuedAttr<Encast_IntegerIn<1, 3>, "3">:$modes,
+                    DefaultValuedAttr<Encast_Integer, "-1">:$outputs,
+                    DefaultValuedAttr<Encast_Index, "0">:$panels,
+                    DefaultValuedAttr<Encast_Tile, "1">:$panel_tile,
+                    DefaultValuedAttr<Encast_Flops, "0">:$flops_per_row,
+                    DefaultValuedAttr<Encast_Flops, "0">:$flops_per_row_and_key);
+  string commonFormat = [{
+    (`name` $name^)? (`panels` $panels^)? (`by` $panel_tile^)? (`modes` $modes^)?
+    (`outputs` $outputs^)? (`flops_per_row` $flops_per_row^)?
+    (`flops_per_row_and_key` $flops_per_row_and_key^)?
+  }];
+  let hasVerifier = 1;
 }
 
-def Plan_CallOp : Plan_CallBase<"call"> {
+def Plan_CallOp : Plan_CallBase<"call", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "calls a kernel once for the item";
   let description = [{
-    The operands are the fields of the kernel's argument struct, in order. An
-    operand is an address (`#plan.at`), a number of the item (`#plan.count`) or
-    an integer. `panels` (0: none) is how many panels the call has in all; they
+    The operands are the fields of the kernel's argument struct, in order, as
+    many as the callee's attribute `operands` says, if it has one. An operand is
+    an address (`#plan.at`), a number of the item (`#plan.count`) or an integer. `panels` (0: none) is how many panels the call has in all; they
     can be split at multiples of `panel_tile`. Runs in `modes` (1 all rows, 2
     selected rows) and if any of `outputs` is asked (bit mask, -1 any).
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$callee, ArrayAttr:$args),
                        common);
-  let assemblyFormat = [{
-    $callee custom<Operands>($args) attr-dict
-  }];
-  let hasVerifier = 1;
+  let assemblyFormat =
+      "$callee `` custom<Operands>($args)" # commonFormat # "attr-dict";
 }
 
-def Plan_ForRowsOp : Plan_CallBase<"for_rows"> {
+def Plan_ForRowsOp : Plan_CallBase<"for_rows", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "calls a row program for each row of the item";
   let description = [{
     The operands are the arguments of the program, a func.func with a pointer for
@@ -217,13 +227,12 @@ def Plan_ForRowsOp : Plan_CallBase<"for_rows"> {
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$callee, ArrayAttr:$args),
                        common);
-  let assemblyFormat = [{
-    $callee custom<Operands>($args) attr-dict
-  }];
-  let hasVerifier = 1;
+  let assemblyFormat =
+      "$callee `` custom<Operands>($args)" # commonFormat # "attr-dict";
 }
 
-def Plan_ForPanelsOp : Plan_CallBase<"for_panels", [NoTerminator, NoRegionArguments]> {
+def Plan_ForPanelsOp : Plan_CallBase<"for_panels", [NoTerminator,
+    NoRegionArguments]> {
   let summary = "runs its body for each group of panels of the item";
   let description = [{
     Walks over the item's panels in groups of `panel_tile`; in the body `panel`
@@ -231,15 +240,14 @@ def Plan_ForPanelsOp : Plan_CallBase<"for_panels", [NoTerminator, NoRegionArgume
     (`panels` is columns / 16, rounded up). The body holds plan.for_each_panel,
     plan.call and plan.for_rows without panels of their own.
   }];
-  let arguments = !con((ins I64Attr:$columns), common);
+  let arguments = !con((ins Encast_Count:$columns), common);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = [{
-    `columns` $columns attr-dict-with-keyword $body
-  }];
-  let hasVerifier = 1;
+  let assemblyFormat =
+      "`columns` $columns" # commonFormat # "attr-dict-with-keyword $body";
 }
 
-def Plan_ForEachPanelOp : Plan_Op<"for_each_panel", [HasParent<"ForPanelsOp">]> {
+def Plan_ForEachPanelOp : Plan_Op<"for_each_panel", [HasParent<"ForPanelsOp">,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "calls a program for each panel of the group";
   let description = [{
     Like plan.for_rows, but once per panel; the row is 0. Inside of
@@ -247,10 +255,7 @@ def Plan_ForEachPanelOp : Plan_Op<"for_each_panel", [HasParent<"ForPanelsOp">]> 
     from the first of the group.
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee, ArrayAttr:$args);
-  let assemblyFormat = [{
-    $callee custom<Operands>($args) attr-dict
-  }];
-  let hasVerifier = 1;
+  let assemblyFormat = "$callee `` custom<Operands>($args) attr-dict";
 }
 
 def Plan_InvokeOp : Plan_CallBase<"invoke"> {
@@ -261,12 +266,13 @@ def Plan_InvokeOp : Plan_CallBase<"invoke"> {
     runs, for the profile.
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$function, StrAttr:$kernel), common);
-  let assemblyFormat = "$function `kernel` $kernel attr-dict";
+  let assemblyFormat =
+      "$function `kernel` $kernel" # commonFormat # "attr-dict";
 }
 
 def Plan_MemoryOp : Plan_Op<"memory"> {
   let summary = "bytes of a thread's block and workspace";
-  let arguments = (ins I64Attr:$block_bytes, I64Attr:$workspace_bytes);
+  let arguments = (ins Encast_Bytes:$block_bytes, Encast_Bytes:$workspace_bytes);
   let assemblyFormat = "`block` $block_bytes `workspace` $workspace_bytes attr-dict";
 }
 

@@ -428,10 +428,9 @@ TEST_F(PlanToLLVMErrorTest, ColumnsOutsideOfForPanels) {
 }
 
 TEST_F(PlanToLLVMErrorTest, PanelsThatCannotBeSplit) {
-  EXPECT_EQ(errorOfCall("plan.call @kernel(@hidden) {panels = 4, "
-                        "panel_tile = 0}"),
-            "'plan.call' op expects panels of at least 0 and panel_tile of at "
-            "least 1, but got 4 and 0");
+  EXPECT_EQ(errorOfCall("plan.call @kernel(@hidden) panels 4 by 0"),
+            "'plan.call' op attribute 'panel_tile' failed to satisfy "
+            "constraint: 64-bit integer from 1 to 65536");
   EXPECT_EQ(errorOfCall(R"mlir(
               plan.for_panels columns 16 attributes {panels = 1} {
                 plan.call @kernel(@hidden) {panels = 4}
