@@ -31,7 +31,7 @@ std::vector<std::string> readLabels(ImportContext &context) {
   for (int64_t i = 0; i < context.labels; ++i)
     labels.push_back("LABEL_" + std::to_string(i));
   int64_t claimed = config.integer("num_labels", 2, 0, INT64_MAX);
-  const char *source = "num_labels";
+  std::string source = config.has("num_labels") ? "num_labels" : "its default";
   if (const JsonValue *names = config.get("id2label")) {
     source = "id2label";
     claimed = static_cast<int64_t>(names->elements.size());
@@ -52,6 +52,7 @@ std::vector<std::string> readLabels(ImportContext &context) {
           !value.is(JsonValue::Kind::Integer))
         config.fail("id2label",
                     key + ": expected a string, but got " + value.describe());
+      claimed = std::max(claimed, index < INT64_MAX ? index + 1 : index);
       if (index >= 0 && index < context.labels)
         labels[static_cast<size_t>(index)] =
             value.is(JsonValue::Kind::String) ? value.string : value.describe();

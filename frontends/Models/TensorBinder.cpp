@@ -2,6 +2,7 @@
 
 #include "frontends/Models/TensorBinder.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace encast {
@@ -58,6 +59,12 @@ TensorBinder::TensorBinder(const std::vector<CheckpointTensor> &tensors,
     byName.emplace(tensor.view->name, tensor);
 }
 
+void TensorBinder::add(std::vector<std::string> &list,
+                       const std::string &text) {
+  if (std::find(list.begin(), list.end(), text) == list.end())
+    list.push_back(text);
+}
+
 const TensorView *TensorBinder::find(const std::string &name) const {
   auto found = byName.find(name);
   return found == byName.end() ? nullptr : found->second.view;
@@ -73,7 +80,7 @@ TensorRef TensorBinder::take(const std::string &name,
                              const std::vector<Dim> &shape) {
   auto found = byName.find(name);
   if (found == byName.end()) {
-    missing.push_back(name);
+    add(missing, name);
     return {};
   }
   const TensorView &view = *found->second.view;
@@ -82,16 +89,16 @@ TensorRef TensorBinder::take(const std::string &name,
   TensorRef ref;
   ref.type = weightType(view.type);
   if (ref.type.empty()) {
-    problems.push_back(name + ": expected dtype F32, F16 or BF16, but got " +
-                       std::string(view.type));
+    problem(name + ": expected dtype F32, F16 or BF16, but got " +
+            std::string(view.type));
     return {};
   }
   bool same = view.shape.size() == shape.size();
   for (size_t i = 0; same && i < shape.size(); ++i)
     same = view.shape[i] == shape[i].size;
   if (!same) {
-    problems.push_back(name + ": expected shape " + expectedText(shape) +
-                       ", but got " + shapeText(view.shape));
+    problem(name + ": expected shape " + expectedText(shape) + ", but got " +
+            shapeText(view.shape));
     return {};
   }
   ref.file = found->second.file;
@@ -120,8 +127,8 @@ NormSpec TensorBinder::norm(const std::string &name, const std::string &stored,
     std::string newName = stored + current, oldName = stored + old;
     if (has(newName) && has(oldName)) {
       taken.insert({newName, oldName});
-      problems.push_back("both " + newName + " and its old name " + oldName +
-                         " are present");
+      problem("both " + newName + " and its old name " + oldName +
+              " are present");
       return TensorRef();
     }
     return take(has(oldName) ? oldName : newName, {size});
@@ -137,8 +144,8 @@ void TensorBinder::requireEqual(const std::string &first,
   taken.insert({first, second});
   if (a->type != b->type || a->shape != b->shape ||
       (a->sizeBytes && std::memcmp(a->data, b->data, a->sizeBytes) != 0))
-    problems.push_back(first + " and " + second +
-                       " are tied, but differ (tie_word_embeddings is true)");
+    problem(first + " and " + second +
+            " are tied, but differ (tie_word_embeddings is true)");
 }
 
 bool TensorBinder::finish(

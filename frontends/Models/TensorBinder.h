@@ -57,7 +57,7 @@ public:
   /// Two tensors that must hold the same bytes, because the model ties them.
   void requireEqual(const std::string &first, const std::string &second);
   /// A problem found elsewhere.
-  void problem(const std::string &text) { problems.push_back(text); }
+  void problem(const std::string &text) { add(problems, text); }
 
   /// Reports. Tensors never taken are a note if `isKnown` says that the family
   /// has a place for them, silent if they are buffers, an error otherwise (a
@@ -73,6 +73,9 @@ private:
   std::string where;
   std::map<std::string, CheckpointTensor> byName;
   std::set<std::string> taken, usedFiles;
+  /// Outputs may share a tensor; it is reported once.
+  static void add(std::vector<std::string> &list, const std::string &text);
+
   std::vector<std::string> missing, problems;
 };
 

@@ -68,6 +68,17 @@ TEST_F(Metadata, TheClassifiersRowsWinOverLabels) {
   setClassifier(1);
   EXPECT_TRUE(has(R"("labels":["no"])"));
   EXPECT_EQ(notes.size(), 1u);
+  // As many names as rows, but of other rows.
+  setClassifier(2);
+  model.config["id2label"] = R"({"0": "no", "7": "yes"})";
+  EXPECT_TRUE(has(R"("labels":["no","LABEL_1"])"));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("id2label says 8 labels"), std::string::npos);
+  model.config.erase("id2label");
+  setClassifier(3);
+  EXPECT_TRUE(has(R"("labels":["LABEL_0","LABEL_1","LABEL_2"])"));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("its default says 2 labels"), std::string::npos);
 }
 
 TEST_F(Metadata, TwoLabelsNeedNoNames) {
