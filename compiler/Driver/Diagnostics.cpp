@@ -3,17 +3,32 @@
 #include "compiler/Driver/Diagnostics.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace encast;
 
+/// Prints one line. Names of files, tensors and fields may hold any character:
+/// those that would move the cursor are printed as \xNN.
+static void printLine(llvm::StringRef severity, const llvm::Twine &message) {
+  std::string line;
+  for (unsigned char c : message.str()) {
+    if (c < ' ' || c == 0x7f)
+      line += {'\\', 'x', llvm::hexdigit(c >> 4, /*LowerCase=*/true),
+               llvm::hexdigit(c & 15, /*LowerCase=*/true)};
+    else
+      line += c;
+  }
+  llvm::errs() << "encast: " << severity << ": " << line << "\n";
+}
+
 void encast::reportError(const llvm::Twine &message) {
-  llvm::errs() << "encast: error: " << message << "\n";
+  printLine("error", message);
 }
 
 void encast::reportNote(const llvm::Twine &message) {
-  llvm::errs() << "encast: note: " << message << "\n";
+  printLine("note", message);
 }
 
 bool encast::writeToStdout(llvm::StringRef text) {

@@ -47,7 +47,8 @@ public:
       if (name == field->name)
         current = field;
     if (!current)
-      return refuse("key '" + std::string(name) +
+      return refuse("key '" + std::string(name.substr(0, 64)) +
+                    (name.size() > 64 ? "..." : "") +
                     "' is unknown; keys are ids, token_type_ids, "
                     "attended_length");
     if (current->given)

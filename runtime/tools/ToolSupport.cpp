@@ -24,10 +24,22 @@ static std::string descriptorPath(int descriptor) {
   return "/proc/self/fd/" + std::to_string(descriptor);
 }
 
+void printLine(const char *severity, const std::string &message) {
+  std::string line;
+  for (unsigned char c : message) {
+    constexpr const char *digits = "0123456789abcdef";
+    if (c < ' ' || c == 0x7f)
+      line += {'\\', 'x', digits[c >> 4], digits[c & 15]};
+    else
+      line += c;
+  }
+  fprintf(stderr, "encast: %s: %s\n", severity, line.c_str());
+}
+
 void fail(const std::string &message) {
   for (const std::string &file : unfinishedFiles())
     unlink(file.c_str());
-  fprintf(stderr, "encast: error: %s\n", message.c_str());
+  printLine("error", message);
   exit(1);
 }
 
@@ -57,9 +69,8 @@ void check(encast_status status, const encast_error &error,
 }
 
 void printLog(void *, encast_log_level level, const char *message) {
-  static const char *const names[] = {"error", "warning", "note"};
   if (level <= ENCAST_LOG_WARNING)
-    fprintf(stderr, "encast: %s: %s\n", names[level], message);
+    printLine(level == ENCAST_LOG_WARNING ? "warning" : "error", message);
 }
 
 int64_t parseNumber(const char *option, const char *text, int64_t least,
@@ -162,7 +173,8 @@ Model openModel(const std::string &path, const std::string &variant) {
   encast_model_options options = {};
   options.size = sizeof(options);
   options.variant = variant.empty() ? nullptr : variant.c_str();
-  options.log = printLog;
+  // Without a callback the library prints what ENCAST_LOG asks for.
+  options.log = getenv("ENCAST_LOG") ? nullptr : printLog;
   encast_model *model = nullptr;
   encast_error error = ENCAST_ERROR_INIT;
   if (encast_model_open(path.c_str(), &options, &model, &error) != ENCAST_OK)

@@ -22,6 +22,11 @@ namespace encast::tools {
 /// places of closed standard streams from the files that will be opened.
 void prepareProcess();
 
+/// Prints `encast: SEVERITY: MESSAGE` on standard error. Names of files and
+/// outputs may hold any character: those that would move the cursor are printed
+/// as \xNN.
+void printLine(const char *severity, const std::string &message);
+
 /// Prints `encast: error: MESSAGE`, removes unfinished files and ends the
 /// program with status 1.
 [[noreturn]] void fail(const std::string &message);
@@ -30,7 +35,7 @@ void prepareProcess();
 void check(encast_status status, const encast_error &error,
            const std::string &where);
 
-/// Prints `encast: LEVEL: MESSAGE` on standard error; the log callback.
+/// The log callback: prints errors and warnings.
 void printLog(void *data, encast_log_level level, const char *message);
 
 /// A decimal number in [least, most]; fails naming the option otherwise.

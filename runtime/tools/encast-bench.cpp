@@ -11,6 +11,7 @@
 #include <cstdarg>
 #include <getopt.h>
 #include <map>
+#include <optional>
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
@@ -350,15 +351,17 @@ int main(int argc, char **argv) {
   Options options = parseOptions(argc, argv);
   Model model = openModel(options.model, options.variant);
   encast_model_info_t info = modelInfo(model.get());
+  std::optional<OutputFile> file; // fails before the measurement, not after it
+  if (!options.json.empty())
+    file.emplace(options.json);
   Measurement measured;
   for (int64_t length : options.lengths)
     measured.cases.push_back(
         std::make_unique<Case>(options, model.get(), length));
   measured.measure(measured.cases[0]->threads);
-  if (!options.json.empty()) {
-    OutputFile file(options.json);
-    file.write(resultJson(options, measured, info));
-    file.commit();
+  if (file) {
+    file->write(resultJson(options, measured, info));
+    file->commit();
   }
   printOutput(resultText(options, measured, info));
   return 0;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <getopt.h>
+#include <optional>
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 #include <unistd.h>
@@ -119,14 +120,14 @@ void warnOfPadding(const std::string &where, const IdsFile &file,
     if (!pads)
       continue;
     if (lines++ < most)
-      fprintf(stderr,
-              "encast: warning: %s: line %zu ends with %ld pad ids (id %ld), "
-              "which are attended like any other\n",
-              where.c_str(), line + 1, pads, padId);
+      printLine("warning", where + ": line " + std::to_string(line + 1) +
+                               " ends with " + std::to_string(pads) +
+                               " pad ids (id " + std::to_string(padId) +
+                               "), which are attended like any other");
   }
   if (lines > most)
-    fprintf(stderr, "encast: warning: %s: %d more lines end with pad ids\n",
-            where.c_str(), lines - most);
+    printLine("warning", where + ": " + std::to_string(lines - most) +
+                             " more lines end with pad ids");
 }
 
 /// Packs lines into batches, runs them and writes their rows.
@@ -358,12 +359,14 @@ int main(int argc, char **argv) {
   Runner runner(options, model.get(), session.get(), file, outputIndex);
   runner.pack();
   OutputFile out(options.out);
+  std::optional<OutputFile> stats;
+  if (!options.stats.empty())
+    stats.emplace(options.stats);
   out.write(npyHeader(runner.rowCount(), runner.outputOf().columns));
   runner.run(out);
-  if (!options.stats.empty()) {
-    OutputFile stats(options.stats);
-    stats.write(statsJson(runner, file, session.get()));
-    stats.commit();
+  if (stats) {
+    stats->write(statsJson(runner, file, session.get()));
+    stats->commit();
   }
   out.commit();
   fprintf(stderr,

@@ -165,6 +165,8 @@ REFUSALS = [
             with_config(layer_norm_eps="small")),
     Refusal("fewer_layers_than_claimed", "num_hidden_layers",
             with_config(num_hidden_layers=4)),
+    Refusal("activation_of_two_lines", r"hidden_act.*a\\x0ab",
+            with_config(hidden_act="a\nb")),
     Refusal("shape_against_config", "word_embeddings.*211",
             with_config(vocab_size=212)),
     Refusal("weights_missing", "safetensors",

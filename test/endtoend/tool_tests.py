@@ -133,6 +133,8 @@ BAD_LINES = {
                                 "2"),
     "too_long": (json.dumps([1] * 161).encode() + b"\n", "160.*161|161.*160"),
     "not_utf8": (b'{"\xff": [1]}\n', "1"),
+    "key_of_two_lines": (b'{"a\\nb": [1]}\n', r"a\\x0ab"),
+    "long_key": (b'{"' + b"k" * 100000 + b'": [1]}\n', "k{64}[.]{3}"),
 }
 
 
@@ -177,6 +179,8 @@ def check_places(model):
     require_refused(run("--out", out, "--stats", pipe),
                     f"{pipe}.*not a regular file")
     require_refused(run("--out", out, "--stats", out), "same file")
+    require_refused(run("--out", out, "--stats", work / "none" / "stats"),
+                    "none/stats")
     require_refused(run("--out", work), f"{work}.*not a regular file")
     require_refused(run("--out", work / "none" / "out.npy"), "none/out")
     require(sorted(os.listdir(work)) == ["ids.jsonl", "pipe"],
@@ -249,6 +253,32 @@ def check_killed(model):
             f"left behind: {os.listdir(work)}")
 
 
+def check_environment(model):
+    """ENCAST_LOG and ENCAST_THREADS choose what is not chosen otherwise."""
+    def run(*options, **environment):
+        work = model.context.folder("environment")
+        (work / "ids.jsonl").write_bytes(b"[1]\n")
+        return model.context.succeed(
+            "encast-run", model.artifact, "--ids", work / "ids.jsonl", "--out",
+            work / "out.npy", "--stats", work / "stats.json", *options,
+            env={**os.environ, **environment}), work / "stats.json"
+
+    for log, threads, expected in ((None, "many", "ENCAST_THREADS is 'many'"),
+                                   ("warning", "many", "ENCAST_THREADS"),
+                                   ("info", "1", "loaded, variant"),
+                                   ("error", "many", None)):
+        given = {"ENCAST_THREADS": threads}
+        if log:
+            given["ENCAST_LOG"] = log
+        lines = run(**given)[0].stderr.decode().splitlines()
+        require(len(lines) == (2 if expected else 1)
+                and (expected or "") in lines[0], f"{given}: {lines}")
+    for options, threads in ((["--threads", "1"], 1), ([], 3)):
+        stats = run(*options, ENCAST_THREADS="3")[1]
+        require(json.loads(stats.read_text())["threads"] == threads,
+                f"{options}: not {threads} threads")
+
+
 def check_stats(model):
     work = model.context.folder("stats")
     done, _ = model.run(model.lines(), "--stats", work / "stats.json")
@@ -289,7 +319,7 @@ def tests(context):
         "stdin": check_stdin, "small_memory_cap": check_small_memory_cap,
         "options": check_options, "stats": check_stats,
         "places": check_places, "killed": check_killed,
-        "limits": check_limits,
+        "limits": check_limits, "environment": check_environment,
         "inspect": check_inspect, "bench": check_bench,
     }
     for name, check in checks.items():
