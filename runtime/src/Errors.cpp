@@ -57,6 +57,7 @@ void locateError(encast_error *error, const char *where) {
     snprintf(error->message + written, room - written, "%s", message);
 }
 
+namespace {
 /// "step 3" or "the descriptor".
 struct Subject {
   char text[64];
@@ -67,6 +68,7 @@ struct Subject {
       snprintf(text, sizeof(text), "%s %" PRId64, what, index);
   }
 };
+} // namespace
 
 //===- arguments ----------------------------------------------------------===//
 
@@ -104,7 +106,7 @@ encast_status unknownVariant(encast_error *error, const char *name,
                              const Text &known) {
   return fail(error, ENCAST_UNKNOWN_NAME,
               "variant '%s' is not in the artifact, which has %s", name,
-              known.c_str());
+              known.data());
 }
 
 encast_status indexOutOfRange(encast_error *error, const char *what,
@@ -313,7 +315,7 @@ encast_status weightsSize(encast_error *error, const char *where,
 
 encast_status cpuUnsupported(encast_error *error, const Text &lacks) {
   return fail(error, ENCAST_CPU_UNSUPPORTED, "this CPU lacks instructions: %s",
-              lacks.c_str());
+              lacks.data());
 }
 
 encast_status tileStateRefused(encast_error *error, int systemError) {
@@ -334,7 +336,7 @@ encast_status unknownInput(encast_error *error, const char *name) {
 encast_status unknownOutput(encast_error *error, const char *name,
                             const Text &known) {
   return fail(error, ENCAST_UNKNOWN_NAME,
-              "no output is named '%s'; the model has %s", name, known.c_str());
+              "no output is named '%s'; the model has %s", name, known.data());
 }
 
 encast_status unknownOutputBits(encast_error *error, uint64_t bits,

@@ -27,7 +27,7 @@ public:
   void append(const char *piece);
   /// Appends `piece`, after ", " if something stands before it.
   void appendToList(const char *piece);
-  const char *c_str() const { return characters; }
+  const char *data() const { return characters; }
 
 private:
   char characters[256] = {};

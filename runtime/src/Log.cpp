@@ -8,13 +8,13 @@
 
 namespace encast::runtime {
 
-static const char *const levelNames[] = {"error", "warning", "info"};
+static const char *const kLevelNames[] = {"error", "warning", "info"};
 
 /// The last level that ENCAST_LOG asks for; -1: none.
 static int environmentLevel() {
   const char *wanted = getenv("ENCAST_LOG");
   for (int level = ENCAST_LOG_INFO; wanted && level >= 0; --level)
-    if (!strcmp(wanted, levelNames[level]))
+    if (!strcmp(wanted, kLevelNames[level]))
       return level;
   return -1;
 }
@@ -30,7 +30,7 @@ void Log::write(encast_log_level level, const char *format, ...) const {
   if (function)
     function(data, level, message);
   else
-    fprintf(stderr, "encast: %s: %s\n", levelNames[level], message);
+    fprintf(stderr, "encast: %s: %s\n", kLevelNames[level], message);
 }
 
 } // namespace encast::runtime

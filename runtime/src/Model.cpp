@@ -35,7 +35,7 @@ struct Memory {
 void destroyModel(encast_model *model) {
   if (model->library)
     dlclose(model->library);
-  free(model->weights);
+  free(static_cast<void *>(model->weights));
   model->~encast_model();
   free(model);
 }

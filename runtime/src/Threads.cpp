@@ -187,7 +187,7 @@ int64_t limitOfMount(const char *root, const char *line, bool unified,
   // In a container the mount may show a part of the tree only, and the path may
   // be that of the host.
   size_t prefix = strcmp(mountRoot, "/") ? strlen(mountRoot) : 0;
-  if (prefix && strncmp(path, mountRoot, prefix))
+  if (prefix && strncmp(path, mountRoot, prefix) != 0)
     return limitOnTheWay(root, mount, "", unified);
   return limitOnTheWay(root, mount, path + prefix, unified);
 }

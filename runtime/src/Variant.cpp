@@ -16,7 +16,7 @@ encast_status chooseVariant(const ArtifactView &view, const char *name,
     const encast_abi_variant &variant = view.variant(i);
     const char *variantName = view.string(variant.name);
     known.appendToList(variantName);
-    if (name && strcmp(name, variantName))
+    if (name && strcmp(name, variantName) != 0)
       continue;
     named = true;
     if (uint64_t missing = variant.cpu_features & ~cpuFeatures) {

@@ -45,7 +45,7 @@ struct RowCut {
 struct QueryCut {
   int64_t rowsPerTile, tiles;
   QueryCut(int64_t rows, const encast_abi_step &step) {
-    int64_t mostRows = step.max_rows / step.row_tile * step.row_tile;
+    int64_t mostRows = step.max_rows - step.max_rows % step.row_tile;
     int64_t fewest = dividedUp(rows, mostRows);
     rowsPerTile =
         dividedUp(dividedUp(rows, fewest), step.row_tile) * step.row_tile;
@@ -223,7 +223,7 @@ void ThreadWalk::walkBlocks(const encast_abi_step &step, int64_t rows) {
 void ThreadWalk::walkShared(const encast_abi_step &step, int64_t rows) {
   context.block = walk.perThread[0].block;
   // Two parts per thread: one that comes late still finds work.
-  int64_t parts = 2 * walk.threads;
+  int64_t parts = int64_t(2) * walk.threads;
   for (uint32_t i = 0; i < step.call_count; ++i) {
     uint64_t index = step.first_call + i;
     const encast_abi_call &call = calls[index];

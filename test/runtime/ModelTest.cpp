@@ -279,7 +279,7 @@ TEST(Variant, missing_instructions_are_named) {
 TEST(CpuFeatures, have_the_names_of_targets) {
   runtime::Text text;
   runtime::appendFeatureNames(ENCAST_CPU_KNOWN, text);
-  EXPECT_STREQ(text.c_str(),
+  EXPECT_STREQ(text.data(),
                "avx2+avx512+avx512vnni+avx512bf16+avxvnni+amx-int8+amx-bf16");
 }
 
