@@ -17,9 +17,6 @@ static constexpr int kMaxVectors = 3;
 static constexpr int kQuadBytes = 16; // a 128-bit lane: four floats
 // Keys in a round of the loop over the keys of a value tile.
 static constexpr int kUnrollKeys = 4;
-// Queries that share a sweep over the keys: their blocks take turns at each
-// block of keys, which then comes from the L2 and not from memory.
-static constexpr int kGroupQueries = 192;
 
 static constexpr double kLog2E = 1.4426950408889634;
 
@@ -47,7 +44,7 @@ AttentionF32::AttentionF32(const KernelRow &row, const AttentionShape &shape)
       newMaxOffset(maxOffset + kMaxVectors * vectorBytes),
       sumOffset(newMaxOffset + kMaxVectors * vectorBytes),
       stateBytes(sumOffset + kMaxVectors * vectorBytes),
-      maxGroupSize(kGroupQueries / (kMaxVectors * lanes())) {}
+      maxGroupSize(int(kAttentionQueryGroup) / (kMaxVectors * lanes())) {}
 
 int64_t AttentionF32::workspaceBytes() const {
   const int64_t scoreBytes = kAttentionKeyBlock * kMaxVectors * vectorBytes;

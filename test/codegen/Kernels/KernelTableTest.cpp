@@ -37,6 +37,11 @@ TEST(KernelTable, SelectsTheBestRowThatTheCpuCanRun) {
                "attention_f32_48_avx512");
 }
 
+TEST(KernelTable, GroupsWholeTilesOfQueries) {
+  for (const KernelRow &row : rowsOfFamily(KernelFamily::Attention))
+    EXPECT_EQ(kAttentionQueryGroup % row.rowTile, 0) << row.name;
+}
+
 std::string linearError(const LinearShape &shape) {
   std::vector<uint8_t> code;
   std::string error;
