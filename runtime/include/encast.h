@@ -109,8 +109,9 @@ typedef struct encast_model_options {
   size_t size;
   /* Takes this variant, e.g. "znver3"; NULL: the best that this CPU runs. */
   const char *variant;
-  /* Reads all weights into the page tables now, not at the first run. */
-  int populate_weights;
+  /* 1: the first encast_session_reserve does not read the weights into the page
+     tables; runs do, where they touch them. */
+  int lazy_weights;
   encast_log_function log; /* NULL: silent */
   void *log_data;
 } encast_model_options;
@@ -234,8 +235,9 @@ ENCAST_API encast_status encast_memory_needed(const encast_session *session,
 
 /*
  * Maps and touches the arena for runs of up to T tokens in B sequences with
- * these outputs (as above); a second call replaces the first. A session that
- * never reserved returns TOO_SMALL from encast_run.
+ * these outputs (as above); a second call replaces the first. The first one of a
+ * model also reads its weights into the page tables. A session that never
+ * reserved returns TOO_SMALL from encast_run.
  * Errors: MEMORY_CAP (with needed and allowed bytes), OUT_OF_MEMORY, BAD_SHAPE,
  * BUSY.
  */

@@ -142,8 +142,7 @@ encast_status loadModel(const char *path, const encast_model_options &options,
   model.variant = &model.view.variant(variant);
   ENCAST_TRY(mapWeights(path, file, weightsOffset, model, error));
   ENCAST_TRY(placeWeights(model, error));
-  if (options.populate_weights)
-    model.weightsMapping.populate();
+  model.weightsRead = options.lazy_weights != 0;
   snprintf(model.id, sizeof(model.id), "%016" PRIx64 "%016" PRIx64, id.high,
            id.low);
   model.log.write(ENCAST_LOG_INFO, "%s: loaded, variant %s", path,

@@ -18,6 +18,7 @@ struct encast_model {
   void *library = nullptr; ///< From dlopen.
   char id[33] = {};        ///< Artifact id in hexadecimal digits.
   std::atomic<int64_t> sessions{0};
+  std::atomic<bool> weightsRead{false}; ///< Or left to runs.
 
   /// The index of the output of this name; -1 if there is none.
   int64_t findOutput(const char *name) const;

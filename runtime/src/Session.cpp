@@ -588,7 +588,10 @@ encast_status encast_session_reserve(encast_session *session, int64_t tokens,
   arena.allocate = options.allocate;
   arena.free = options.free;
   arena.allocateData = options.allocate_data;
-  return session->arena.reserve(arena, bytes, session->log, error);
+  ENCAST_TRY(session->arena.reserve(arena, bytes, session->log, error));
+  if (!session->model->weightsRead.exchange(true))
+    session->model->weightsMapping.populate();
+  return ENCAST_OK;
 }
 
 encast_status encast_run(encast_session *session, const encast_input *inputs,

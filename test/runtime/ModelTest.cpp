@@ -5,6 +5,7 @@
 #include "test/runtime/RunSupport.h"
 #include <cstring>
 #include <elf.h>
+#include <fstream>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,6 +48,24 @@ protected:
 int shell(const std::string &command) { return system(command.c_str()); }
 
 /// Runs the model on one token and returns column 5 of "first".
+encast_model_options lazyWeights() {
+  encast_model_options options = {};
+  options.size = sizeof(options);
+  options.lazy_weights = 1;
+  return options;
+}
+
+/// Kilobytes of files in this process's page tables.
+int64_t fileKilobytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  int64_t kilobytes = 0;
+  while (status >> word)
+    if (word == "RssFile:")
+      status >> kilobytes;
+  return kilobytes;
+}
+
 float specialValue(encast_model *model, int64_t id) {
   Session session = createSession(model, sessionOptions(1));
   EXPECT_EQ(encast_session_reserve(session.get(), 1, 1, 0, nullptr), ENCAST_OK);
@@ -194,16 +213,28 @@ TEST_F(ModelTest, weights_of_more_than_4_gigabytes_are_mapped) {
   TestArtifact artifact;
   artifact.sparseFloats = (int64_t(5) << 30) / sizeof(float) + 1;
   artifact.weights = {123.25f};
-  Model model = openModel(artifact.write(path));
+  encast_model_options options = lazyWeights();
+  Model model = open(artifact.write(path), &options).model;
   EXPECT_EQ(specialValue(model.get(), TEST_ID_WEIGHT), 123.25f);
 }
 
-TEST_F(ModelTest, populating_weights_is_optional) {
-  TestArtifact().write(path);
-  encast_model_options options = {};
-  options.size = sizeof(options);
-  options.populate_weights = 1;
-  EXPECT_EQ(open(path, &options).status, ENCAST_OK);
+TEST_F(ModelTest, the_first_reservation_reads_weights_that_are_not_lazy) {
+  TestArtifact artifact;
+  artifact.sparseFloats = int64_t(64 << 20) / sizeof(float);
+  artifact.write(path);
+  encast_model_options lazy = lazyWeights();
+  for (bool isLazy : {true, false}) {
+    Model model = open(path, isLazy ? &lazy : nullptr).model;
+    Session session = createSession(model.get(), sessionOptions(1));
+    int64_t before = fileKilobytes();
+    ASSERT_EQ(encast_session_reserve(session.get(), 1, 1, 0, nullptr),
+              ENCAST_OK);
+    int64_t grown = fileKilobytes() - before;
+    if (isLazy)
+      EXPECT_LT(grown, 32 << 10);
+    else
+      EXPECT_GE(grown, 64 << 10);
+  }
 }
 
 TEST_F(ModelTest, the_fitting_variant_of_highest_rank_is_taken) {

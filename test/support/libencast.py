@@ -24,7 +24,7 @@ class _Error(ctypes.Structure):
 
 class _ModelOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("variant", ctypes.c_char_p),
-                ("populate_weights", ctypes.c_int), ("log", ctypes.c_void_p),
+                ("lazy_weights", ctypes.c_int), ("log", ctypes.c_void_p),
                 ("log_data", ctypes.c_void_p)]
 
 
