@@ -36,11 +36,10 @@ static float specialValue(Context context, int32_t id) {
   case TEST_ID_DENORMAL:
     return tiny * half * 1.0e10f;
   case TEST_ID_WAIT: {
-    float *out = floats(context, TEST_SLOT_TOKENS);
-    __atomic_store_n((int32_t *)&out[1], 0x3f800000, __ATOMIC_SEQ_CST);
+    int32_t *gate = (int32_t *)floats(context, TEST_SLOT_TOKENS) - 2;
+    __atomic_store_n(&gate[0], 1, __ATOMIC_SEQ_CST);
     for (uint64_t begin = __builtin_ia32_rdtsc();
-         __atomic_load_n((int32_t *)&out[0], __ATOMIC_SEQ_CST) ==
-             (int32_t)0xbf800000 &&
+         !__atomic_load_n(&gate[1], __ATOMIC_SEQ_CST) &&
          __builtin_ia32_rdtsc() - begin < 20000000000u;)
       __builtin_ia32_pause();
     return 0;

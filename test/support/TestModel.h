@@ -32,8 +32,9 @@ enum {
   TEST_ID_NAN = 13,
   TEST_ID_INFINITY = 14,
   TEST_ID_DENORMAL = 15, /* a denormal product: 0 if those are flushed */
-  TEST_ID_WAIT = 16,     /* sets float 1 of the output "tokens" to 1, then waits
-                            while its float 0 is -1, for some seconds at most */
+  TEST_ID_WAIT = 16,     /* sets the int32 two places before the output "tokens"
+                            to 1, then waits while the one before it is 0, for
+                            some seconds at most */
   TEST_ID_WEIGHT = 17    /* the last float of weight 0, whose number of floats
                             is the int64 in weight 1 */
 };
