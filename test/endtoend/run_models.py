@@ -20,6 +20,7 @@ if PYTHON.exists() and pathlib.Path(sys.prefix) != ROOT / ".venv":
 
 import artifact_tests  # noqa: E402
 import compile_tests  # noqa: E402
+import example_tests  # noqa: E402
 import golden_tests  # noqa: E402
 import harness  # noqa: E402
 import invariance_tests  # noqa: E402
@@ -37,7 +38,7 @@ def main():
     try:
         failed = harness.run_tests(
             [golden_tests, invariance_tests, compile_tests, artifact_tests,
-             tool_tests], context, arguments.filter, arguments.xml)
+             tool_tests, example_tests], context, arguments.filter, arguments.xml)
     finally:
         context.close()
     return 1 if failed else 0
