@@ -235,8 +235,8 @@ ENCAST_API encast_status encast_memory_needed(const encast_session *session,
 
 /*
  * Maps and touches the arena for runs of up to T tokens in B sequences with
- * these outputs (as above); a second call replaces the first. The first one of a
- * model also reads its weights into the page tables. A session that never
+ * these outputs (as above); a second call replaces the first. The first one of
+ * a model also reads its weights into the page tables. A session that never
  * reserved returns TOO_SMALL from encast_run.
  * Errors: MEMORY_CAP (with needed and allowed bytes), OUT_OF_MEMORY, BAD_SHAPE,
  * BUSY.
