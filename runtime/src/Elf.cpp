@@ -218,6 +218,21 @@ const Elf64_Shdr *ElfFile::findSection(const char *name) const {
   return nullptr;
 }
 
+bool ElfFile::sharesBytes(uint64_t index) const {
+  const Elf64_Shdr &section = sections[index];
+  if (section.sh_offset + section.sh_size > header->e_shoff)
+    return true;
+  for (uint64_t i = 0; i < header->e_shnum; ++i) {
+    const Elf64_Shdr &other = sections[i];
+    if (i != index && other.sh_type != SHT_NULL &&
+        other.sh_type != SHT_NOBITS &&
+        section.sh_offset < other.sh_offset + other.sh_size &&
+        other.sh_offset < section.sh_offset + section.sh_size)
+      return true;
+  }
+  return false;
+}
+
 bool ElfFile::isCode(uint64_t address) const {
   for (uint64_t i = 1; i < header->e_shnum; ++i) {
     const Elf64_Shdr &section = sections[i];

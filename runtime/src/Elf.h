@@ -39,6 +39,9 @@ public:
   const uint8_t *contents(const Elf64_Shdr &section) const {
     return bytes + section.sh_offset;
   }
+  /// Whether a section shares bytes of the file with another one or with the
+  /// section table.
+  bool sharesBytes(uint64_t index) const;
   /// Whether `address` lies in a section of loaded code.
   bool isCode(uint64_t address) const;
 

@@ -336,6 +336,9 @@ encast_status findWeights(const ElfFile &elf, const ArtifactView &view,
   if (section->sh_size != view->weights_bytes)
     return weightsSize(error, ENCAST_WEIGHTS_SECTION, section->sh_size,
                        view->weights_bytes);
+  // No hash covers the section table: its weights must not be something else.
+  if (elf.sharesBytes(index))
+    return badSection(error, index, "with the weights overlaps another one");
   offset = section->sh_offset;
   return ENCAST_OK;
 }

@@ -285,6 +285,11 @@ static const Rejection fileRejections[] = {
      [](Bytes &b) { section(b, ENCAST_WEIGHTS_SECTION).sh_offset += 8; }},
     {"weights_too_short", "take 71 bytes, expected 72",
      [](Bytes &b) { section(b, ENCAST_WEIGHTS_SECTION).sh_size -= 1; }},
+    {"weights_on_code", "with the weights overlaps another one",
+     [](Bytes &b) {
+       section(b, ENCAST_WEIGHTS_SECTION).sh_offset =
+           section(b, ".text").sh_offset / 4096 * 4096;
+     }},
     {"altered_code", "do not match its artifact id",
      [](Bytes &b) { b[section(b, ".text").sh_offset] ^= 1; }},
 };
