@@ -14,6 +14,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -24,16 +25,27 @@
 using namespace mlir;
 using namespace encast;
 
-/// The functions of the module, translated; null if MLIR refuses.
-static std::unique_ptr<llvm::Module> translate(ModuleOp module,
-                                               llvm::LLVMContext &context) {
+/// The functions of the module, translated; null with `error` if MLIR or LLVM
+/// refuses.
+static std::unique_ptr<llvm::Module>
+translate(ModuleOp module, llvm::LLVMContext &context, std::string &error) {
   registerBuiltinDialectTranslation(*module.getContext());
   registerLLVMDialectTranslation(*module.getContext());
   OwningOpRef<ModuleOp> functions = ModuleOp::create(module.getLoc());
   OpBuilder b = OpBuilder::atBlockEnd(functions->getBody());
   for (auto function : module.getOps<LLVM::LLVMFuncOp>())
     b.clone(*function);
-  return translateModuleToLLVMIR(*functions, context, "encast");
+  // LLVM's verifier would print to stderr.
+  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(
+      *functions, context, "encast", /*disableVerification=*/true);
+  std::string reason;
+  llvm::raw_string_ostream stream(reason);
+  if (code && !llvm::verifyModule(*code, &stream))
+    return code;
+  error = "the llvm stage does not translate to LLVM IR";
+  if (!reason.empty())
+    error += ": " + reason.substr(0, reason.find('\n'));
+  return nullptr;
 }
 
 /// What every function is compiled with.
@@ -125,11 +137,9 @@ bool encast::emitObject(ModuleOp module, const TargetCpu &target,
   LLVMInitializeX86AsmPrinter();
 
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code = translate(module, context);
-  if (!code) {
-    error = "the llvm stage does not translate to LLVM IR";
+  std::unique_ptr<llvm::Module> code = translate(module, context, error);
+  if (!code)
     return false;
-  }
   llvm::Triple triple(kTriple);
   const llvm::Target *backend =
       llvm::TargetRegistry::lookupTarget(triple, error);
