@@ -14,6 +14,7 @@
 #include "compiler/Driver/Diagnostics.h"
 #include "dialects/Kernel/Kernel.h"
 #include "frontends/BuildEncoder.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -84,6 +85,18 @@ bool Compilation::import() {
   return true;
 }
 
+/// Locations are not printed: gives operations the name of their layer, weight
+/// or step again, for diagnostics.
+static void nameLocations(ModuleOp module) {
+  module.walk([](Operation *op) {
+    auto name = op->getAttrOfType<StringAttr>("name");
+    if (!name)
+      name = op->getAttrOfType<StringAttr>(SymbolTable::getSymbolAttrName());
+    if (name)
+      op->setLoc(NameLoc::get(name, op->getLoc()));
+  });
+}
+
 /// Reads a printed stage.
 bool Compilation::parse() {
   if (!options.outputs.empty() || !options.task.empty()) {
@@ -91,10 +104,13 @@ bool Compilation::parse() {
                 "a printed stage has its outputs");
     return false;
   }
-  ParserConfig config(&context);
+  ParserConfig config(&context, /*verifyAfterParse=*/false);
   OwningOpRef<ModuleOp> top = parseSourceFile<ModuleOp>(options.model, config);
   if (!top)
     return false; // Diagnosed by the parser.
+  nameLocations(*top);
+  if (failed(verify(*top)))
+    return false;
   weightsRoot = llvm::sys::path::parent_path(options.model).str();
   if (weightsRoot.empty())
     weightsRoot = ".";
@@ -122,6 +138,12 @@ bool Compilation::parse() {
     reportError(options.model + ": is not a printed stage of encast");
     return false;
   }
+  for (const Variant &variant : variants)
+    if (variant.stage == Stage::Encoder && variants.size() > 1) {
+      reportError(options.model + ": has a module of the encoder stage beside "
+                                  "others, which have their target already");
+      return false;
+    }
   return true;
 }
 
@@ -194,21 +216,32 @@ bool Compilation::write() {
   ArtifactModel model;
   if (failed(buildArtifactModel(modules, model)))
     return false;
-  CheckpointSource source(weightsRoot);
-  for (ModuleOp module : modules)
-    for (auto file : module.getOps<encoder::SourceOp>())
-      source.expect(file.getPath().str(), file.getSha256().str());
   namespace path = llvm::sys::path;
   StringRef folder = path::parent_path(options.output);
-  llvm::SmallString<128> weightsFile(options.weightsFile);
-  if (!weightsFile.empty() && path::parent_path(weightsFile).empty()) {
+  std::string name = options.weightsFile;
+  if (name == "file") // What no other artifact in the folder takes.
+    name = path::filename(options.output).str() + ".weights";
+  llvm::SmallString<128> weightsFile(name);
+  if (!name.empty() && path::parent_path(name).empty()) {
     weightsFile = folder;
-    path::append(weightsFile, options.weightsFile);
-  } else if (!weightsFile.empty() && path::parent_path(weightsFile) != folder) {
-    reportError("--weights: " + options.weightsFile +
-                " is not in the folder of " + options.output);
+    path::append(weightsFile, name);
+  } else if (!name.empty() && path::parent_path(name) != folder) {
+    reportError("--weights: " + name + " is not in the folder of " +
+                options.output);
     return false;
   }
+  CheckpointSource source(weightsRoot);
+  for (ModuleOp module : modules)
+    for (auto file : module.getOps<encoder::SourceOp>()) {
+      source.expect(file.getPath().str(), file.getSha256().str());
+      llvm::SmallString<128> read(weightsRoot);
+      path::append(read, file.getPath());
+      for (StringRef written : {StringRef(options.output), weightsFile.str()})
+        if (llvm::sys::fs::equivalent(written, read)) {
+          reportError(written + ": is a file of the checkpoint");
+          return false;
+        }
+    }
   std::string error;
   if (!writeArtifact(model, source, options.output, weightsFile.str().str(),
                      error)) {

@@ -42,7 +42,8 @@ bool encast::writeToStdout(llvm::StringRef text) {
   return !failure;
 }
 
-/// The name of a layer or tensor, else a place in a file, else nothing.
+/// The place in the file that was parsed and the name of a layer or tensor, as
+/// far as they are known.
 static std::string placeOf(Location location) {
   std::string name, place;
   location->walk([&](Location inner) {
@@ -54,6 +55,8 @@ static std::string placeOf(Location location) {
                   .str();
     return WalkResult::advance();
   });
+  if (!name.empty() && !place.empty())
+    return place + ": " + name;
   return name.empty() ? place : name;
 }
 
