@@ -18,7 +18,7 @@ using namespace encast::plan;
 namespace {
 
 /// Fewer rows leave the kernels waiting for weights, more gain nothing.
-constexpr int64_t kFewestRows = 48, kMostRows = 192;
+constexpr int64_t kFewestRows = 96, kMostRows = 192;
 /// Up to this many rows, reading all weights twice costs more than barriers.
 constexpr int64_t kSplitRows = 64;
 
