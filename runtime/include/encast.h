@@ -254,6 +254,8 @@ ENCAST_API encast_status encast_session_reserve(encast_session *session,
  *                            sequence has at least one token. Optional: one
  *                            sequence
  *   token_type_ids  [T]      optional: zeros
+ *   attended_length [B]      optional: ids that a sequence attends to, all of
+ *                            them in this version
  *   rows            [R]      optional, R <= T: the token rows, counted over the
  *                            batch, for which per-token outputs are computed
  * No sequence (count 0 of ids, offsets = {0}) is valid and writes nothing.

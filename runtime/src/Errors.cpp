@@ -434,6 +434,22 @@ encast_status typesCount(encast_error *error, int64_t given, int64_t tokens) {
               given, tokens);
 }
 
+encast_status attendedCount(encast_error *error, int64_t given,
+                            int64_t sequences) {
+  return fail(error, ENCAST_BAD_SHAPE,
+              "input 'attended_length' has %" PRId64
+              " elements, expected %" PRId64 ", the number of sequences",
+              given, sequences);
+}
+
+encast_status notAllAttended(encast_error *error, int64_t sequence,
+                             int64_t given, int64_t length) {
+  return fail(error, ENCAST_BAD_SHAPE,
+              "sequence %" PRId64 ": attended_length is %" PRId64
+              ", but this model attends to all %" PRId64 " ids",
+              sequence, given, length);
+}
+
 encast_status noTokenTypes(encast_error *error) {
   return fail(error, ENCAST_UNKNOWN_NAME,
               "input 'token_type_ids' is given, but the model has no token "

@@ -130,6 +130,10 @@ encast_status idOutOfRange(encast_error *error, int64_t sequence,
 encast_status typeOutOfRange(encast_error *error, int64_t sequence,
                              int64_t position, int64_t type, int64_t types);
 encast_status typesCount(encast_error *error, int64_t given, int64_t tokens);
+encast_status attendedCount(encast_error *error, int64_t given,
+                            int64_t sequences);
+encast_status notAllAttended(encast_error *error, int64_t sequence,
+                             int64_t given, int64_t length);
 encast_status noTokenTypes(encast_error *error);
 encast_status rowsCount(encast_error *error, int64_t given, int64_t tokens);
 encast_status rowOutOfRange(encast_error *error, int64_t index, int64_t row,

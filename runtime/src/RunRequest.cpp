@@ -52,6 +52,19 @@ encast_status checkSequences(const RunRequest &request, int64_t maxTokens,
   return ENCAST_OK;
 }
 
+/// So far every model attends to every id.
+encast_status checkAttended(const RunRequest &request, const int64_t *attended,
+                            int64_t count, encast_error *error) {
+  if (count != request.sequences)
+    return attendedCount(error, count, request.sequences);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t length = request.offsets[i + 1] - request.offsets[i];
+    if (attended[i] != length)
+      return notAllAttended(error, i, attended[i], length);
+  }
+  return ENCAST_OK;
+}
+
 /// The index of the first of `count` values outside of [0, limit); -1: none.
 int64_t findOutOfRange(const int64_t *values, int64_t count, int64_t limit) {
   for (int64_t i = 0; i < count; ++i)
@@ -98,8 +111,9 @@ encast_status checkValues(const RunRequest &request, const ArtifactView &view,
 encast_status RunRequest::readInputs(const ArtifactView &view,
                                      const encast_input *inputs, int64_t count,
                                      encast_error *error) {
-  enum { Ids, Offsets, Types, Rows };
-  NamedInput known[] = {{"ids"}, {"offsets"}, {"token_type_ids"}, {"rows"}};
+  enum { Ids, Offsets, Types, Attended, Rows };
+  NamedInput known[] = {
+      {"ids"}, {"offsets"}, {"token_type_ids"}, {"attended_length"}, {"rows"}};
   if (count < 0)
     return negativeCount(error, "input_count", count);
   if (count && !inputs)
@@ -138,6 +152,9 @@ encast_status RunRequest::readInputs(const ArtifactView &view,
   if (tokens > kMostRows || sequences > kMostRows - tokens)
     return tooManyRows(error, tokens, sequences, kMostRows);
   ENCAST_TRY(checkSequences(*this, view->max_tokens, error));
+  if (known[Attended].given)
+    ENCAST_TRY(checkAttended(*this, known[Attended].data, known[Attended].count,
+                             error));
   if (known[Types].given) {
     if (!view->token_types)
       return noTokenTypes(error);

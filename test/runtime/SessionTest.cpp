@@ -458,6 +458,15 @@ TEST_F(SessionTest, names_sizes_and_pointers_of_a_run_are_checked) {
          "output 'first' is given twice");
   expect({input(ids, [](auto &i) { i.name = "attention_mask"; })}, {first},
          ENCAST_UNKNOWN_NAME, "no input is named 'attention_mask'");
+  int64_t length = 1;
+  encast_input attended = {sizeof(encast_input), "attended_length", &length, 1};
+  expect({ids, attended}, {first}, ENCAST_OK, "");
+  length = 2;
+  expect({ids, attended}, {first}, ENCAST_BAD_SHAPE,
+         "sequence 0: attended_length is 2, but this model attends to all 1");
+  attended.count = 0;
+  expect({ids, attended}, {first}, ENCAST_BAD_SHAPE,
+         "'attended_length' has 0 elements, expected 1");
   expect({ids}, {output(first, [](auto &o) { o.name = "logits"; })},
          ENCAST_UNKNOWN_NAME,
          "no output is named 'logits'; the model has tokens, first, all");
