@@ -31,7 +31,8 @@ std::vector<std::string> readLabels(ImportContext &context) {
   for (int64_t i = 0; i < context.labels; ++i)
     labels.push_back("LABEL_" + std::to_string(i));
   int64_t claimed = config.integer("num_labels", 2, 0, INT64_MAX);
-  std::string source = config.has("num_labels") ? "num_labels" : "its default";
+  std::string source =
+      config.has("num_labels") ? "num_labels" : "num_labels, by default,";
   if (const JsonValue *names = config.get("id2label")) {
     source = "id2label";
     claimed = static_cast<int64_t>(names->elements.size());

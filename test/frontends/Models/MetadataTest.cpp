@@ -78,7 +78,8 @@ TEST_F(Metadata, TheClassifiersRowsWinOverLabels) {
   setClassifier(3);
   EXPECT_TRUE(has(R"("labels":["LABEL_0","LABEL_1","LABEL_2"])"));
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("its default says 2 labels"), std::string::npos);
+  EXPECT_NE(notes[0].find("num_labels, by default, says 2 labels"),
+            std::string::npos);
 }
 
 TEST_F(Metadata, TwoLabelsNeedNoNames) {
