@@ -15,7 +15,8 @@ struct CompileOptions {
   std::string output;      ///< Empty: stdout (with a stage only).
   std::string targets;     ///< --target; empty: host, or what the stage holds.
   std::string weightsFile; ///< --weights, a name in the artifact's folder or a
-                           ///< path to it; empty: in the artifact.
+                           ///< path to it; `file`: the artifact's name with
+                           ///< .weights; empty: in the artifact.
   std::string weightsRoot; ///< --weights-root; empty: beside the model.
   std::string task;
   std::vector<std::string> outputs;

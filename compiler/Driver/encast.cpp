@@ -36,7 +36,8 @@ constexpr OptionRow kOptions[] = {
      "what the model is for; from its architecture if not given"},
     {'e', "emit", "STAGE", "stop at a stage and print it, one of "},
     {'w', "weights", "FILE",
-     "write the weights to this file beside the artifact"},
+     "write the weights to this file beside the artifact; 'file': "
+     "OUT.so.weights"},
     {'r', "weights-root", "DIR",
      "where a printed stage finds its checkpoint files"},
     {'a', "allow-unused", nullptr,

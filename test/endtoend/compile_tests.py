@@ -234,6 +234,13 @@ def check_paths(context, folder):
     bad.write_text("module {\n  encoder.nonsense\n}\n")
     require_refused(context.run("encast", "compile", bad, "-o",
                                 work / "m.so"), r"bad\.mlir:2:3")
+    weights = folder / "model.safetensors"
+    before = weights.read_bytes()
+    for options in (["-o", weights], ["-o", folder / "m.so",
+                                      "--weights=model.safetensors"]):
+        require_refused(context.run("encast", "compile", folder, *options),
+                        f"{weights}: is a file of the checkpoint")
+    require(weights.read_bytes() == before, "the checkpoint changed")
     pipe = work / "pipe"
     os.mkfifo(pipe)
     for options in ([], ["--emit=encoder"]):
