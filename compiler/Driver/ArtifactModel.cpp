@@ -7,6 +7,7 @@
 #include "codegen/LLVM/PlanToLLVM.h"
 #include "compiler/Pipeline/Pipeline.h"
 #include "dialects/Kernel/Kernel.h"
+#include "encast_abi.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/JSON.h"
 #include <set>
@@ -258,13 +259,25 @@ static LogicalResult makeSlots(ModuleOp module, ArtifactVariant &variant) {
   return success();
 }
 
+/// What the code in the variant uses: the level that LLVM compiled for, and
+/// what its kernels ask for. A target may offer more.
+static uint64_t neededFeatures(ModuleOp module, const TargetCpu &target) {
+  uint64_t features = ENCAST_CPU_AVX2;
+  if (target.llvmName == "x86-64-v4")
+    features |= ENCAST_CPU_AVX512;
+  for (auto define : module.getOps<kernel::DefineOp>())
+    if (const KernelRow *row = findKernelRow(define.getRow()))
+      features |= row->cpuFeatures;
+  return features;
+}
+
 static FailureOr<ArtifactVariant> makeVariant(ModuleOp module) {
   FailureOr<TargetCpu> target = targetOf(module);
   if (failed(target))
     return failure();
   ArtifactVariant variant{};
   variant.name = target->name;
-  variant.cpuFeatures = target->features;
+  variant.cpuFeatures = neededFeatures(module, *target);
   variant.rank = target->rank;
   auto memory = module.getOps<plan::MemoryOp>();
   if (!llvm::hasSingleElement(memory))
