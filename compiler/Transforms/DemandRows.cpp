@@ -43,14 +43,18 @@ public:
         (!isRowByRow(op) && !isa<AttentionOp>(op)))
       return selected = SelectRowsOp::create(b, value.getLoc(), type, value,
                                              nameOf(op), IntegerAttr());
-    IRMapping mapping;
+    Operation *copy;
     if (auto attention = dyn_cast<AttentionOp>(op)) {
-      mapping.map(attention.getQuery(), clone(attention.getQuery()));
+      // Keys and values stay, also if the query is one of them.
+      Value query = clone(attention.getQuery());
+      copy = b.clone(*op);
+      cast<AttentionOp>(copy).getQueryMutable().assign(query);
     } else {
+      IRMapping mapping;
       for (Value operand : op->getOperands())
         mapping.map(operand, clone(operand));
+      copy = b.clone(*op, mapping);
     }
-    Operation *copy = b.clone(*op, mapping);
     copy->getResult(0).setType(type);
     // clone() above may have grown the map.
     return clones[value] = copy->getResult(0);
