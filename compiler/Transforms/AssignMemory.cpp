@@ -122,16 +122,31 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
     return total;
   }
 
-  /// Greedy in the order of the first step, which is optimal for intervals. Of
-  /// the free colours the one is taken whose rows are closest in size.
+  /// Greedy in the order of the first step, which is optimal for intervals of
+  /// one size; large slots first, so that small ones do not take their colour.
+  /// Of the free colours the one is taken whose rows are closest in size.
   static void assignColours(const Lifetimes &slots) {
     struct Colour {
       int64_t lastStep, rowBytes;
     };
     SmallVector<Colour> colours;
+    struct Wanted {
+      SlotOp slot;
+      Lifetime lifetime;
+      int64_t rowBytes, number;
+    };
+    SmallVector<Wanted> order;
     for (const auto &[op, lifetime] : slots) {
       auto slot = cast<SlotOp>(op);
-      int64_t rowBytes = *slot.getRowBytes();
+      order.push_back({slot, lifetime,
+                       static_cast<int64_t>(*slot.getRowBytes()),
+                       static_cast<int64_t>(order.size())});
+    }
+    llvm::sort(order, [](const Wanted &a, const Wanted &b) {
+      return std::tuple(a.lifetime.first, b.rowBytes, a.number) <
+             std::tuple(b.lifetime.first, a.rowBytes, b.number);
+    });
+    for (auto &[slot, lifetime, rowBytes, number] : order) {
       Colour *best = nullptr;
       for (Colour &colour : colours)
         if (colour.lastStep < lifetime.first &&
