@@ -143,8 +143,8 @@ def Kernel_LinearOp : Kernel_RowsOp<"linear"> {
                             UnitAttr:$panel_major), origin);
   let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat = [{
-    $kernel `(` $input `,` $weight (`,` `bias` $bias^)?
-    (`,` `residual` $residual^ `:` type($residual))? `)`
+    $kernel `(` $input `,` $weight (`bias` $bias^)?
+    (`residual` $residual^ `:` type($residual))? `)`
     `panels` $panels `by` $panel_tile `rows` `by` $row_tile
     (`panel_major` $panel_major^)? attr-dict
     `:` type($input) `->` type($result)
@@ -170,8 +170,8 @@ def Kernel_LinearStoreOp : Kernel_Op<"linear_store", [
                             Encast_Count:$columns, Encast_Tile:$panel_tile,
                             Encast_Tile:$row_tile), Encoder_Origin.attributes);
   let assemblyFormat = [{
-    $kernel `(` $input `,` $weight (`,` `bias` $bias^)?
-    (`,` `transpose` $transpose^)? `)` `to` $output `by` $store
+    $kernel `(` $input `,` $weight (`bias` $bias^)?
+    (`transpose` $transpose^)? `)` `to` $output `by` $store
     `columns` $columns `panels` `by` $panel_tile `rows` `by` $row_tile attr-dict
     `:` type($input)
   }];
