@@ -85,12 +85,13 @@ FailureOr<func::FuncOp> encast::encoder::findEncode(ModuleOp module) {
   return encode;
 }
 
-/// Fields of `encoder.model` that are numbers, with their ranges.
 static LogicalResult verifyModel(Operation *op, Attribute attr) {
   auto model = dyn_cast<DictionaryAttr>(attr);
+  auto complain = [&]() -> InFlightDiagnostic {
+    return op->emitError() << encast::encoder::kModelAttrName << " ";
+  };
   if (!isa<ModuleOp>(op) || !model)
-    return op->emitError() << encast::encoder::kModelAttrName
-                           << " expects to be a dictionary of a module";
+    return complain() << "expects to be a dictionary of a module";
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   struct Field {
     StringRef name;
@@ -101,19 +102,18 @@ static LogicalResult verifyModel(Operation *op, Attribute attr) {
                           {"hidden", 1, kMost},      {"layers", 0, 65536},
                           {"default_output", 0, 63}};
   for (const Field &field : fields) {
-    auto number = model.getAs<IntegerAttr>(field.name);
+    Attribute value = model.get(field.name);
+    if (!value)
+      return complain() << "has no " << field.name;
+    auto number = dyn_cast<IntegerAttr>(value);
     if (!number || !number.getType().isSignlessInteger(64) ||
         number.getInt() < field.low || number.getInt() > field.high)
-      return op->emitError()
-             << encast::encoder::kModelAttrName << " expects " << field.name
-             << " from " << field.low << " to " << field.high << ", but got "
-             << model.get(field.name);
+      return complain() << "expects " << field.name << " from " << field.low
+                        << " to " << field.high << ", but got " << value;
   }
   for (StringRef name : {"family", "metadata"})
     if (!model.getAs<StringAttr>(name))
-      return op->emitError()
-             << encast::encoder::kModelAttrName << " expects a string as "
-             << name << ", but got " << model.get(name);
+      return complain() << "has no string " << name;
   return success();
 }
 
@@ -318,11 +318,11 @@ LogicalResult encast::encoder::expectRows(Operation *op, Value value,
                                           ArrayRef<Rows> expected) {
   if (llvm::is_contained(expected, getRows(value)))
     return success();
-  InFlightDiagnostic error = op->emitOpError("expects ");
+  InFlightDiagnostic error = op->emitOpError("expects rows that are ");
   llvm::interleave(
       expected, [&](Rows rows) { error << stringifyRows(rows); },
       [&] { error << " or "; });
-  return error << " rows, but got " << value.getType();
+  return error << ", but got " << value.getType();
 }
 
 LogicalResult encast::encoder::expectSameColumns(Operation *op, Value a,
