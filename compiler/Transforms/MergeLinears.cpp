@@ -5,6 +5,7 @@
 #include "encast_abi.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace encast {
 #define GEN_PASS_DEF_MERGELINEARSPASS
@@ -104,9 +105,13 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
       linear.getResult().replaceAllUsesWith(part);
       linear.erase();
     }
-    for (WeightOp weight : llvm::concat<WeightOp>(weights, biases))
-      if (SymbolTable::symbolKnownUseEmpty(weight, getOperation()))
-        symbols.erase(weight);
+    // Two linears may share a weight.
+    llvm::SetVector<Operation *> parts;
+    for (WeightOp part : llvm::concat<WeightOp>(weights, biases))
+      parts.insert(part);
+    for (Operation *part : parts)
+      if (SymbolTable::symbolKnownUseEmpty(part, getOperation()))
+        symbols.erase(part);
   }
 
   /// "a.query", "a.key" and "a.value" are merged to "a.query_key_value".
