@@ -95,7 +95,7 @@ def TileRowsPass : Pass<"plan-tile-rows", "::mlir::ModuleOp"> {
   let summary = "choose the rows of a step's blocks for the target's caches";
   let description = [{
     The block slots of a step, with the panels of a linear that are in use, take
-    about half of the target's L2; a block has at least 48 rows, where kernels
+    about half of the target's L2; a block has at least 96 rows, where kernels
     are fast, and at most 192. Few rows are split by panels, so that two threads
     do not both stream all weights.
 
