@@ -1,0 +1,103 @@
+// RUN: encast-opt %s --plan-tile-rows --split-input-file --verify-diagnostics | FileCheck %s
+
+// Half of haswell's L2 of 256 KiB holds 128 KiB, less 24 KiB of a panel, in 125
+// rows of 848 bytes; blocks are cut at multiples of the kernel's 6 rows.
+// CHECK-LABEL: module attributes {kernel.target = "haswell"}
+//       CHECK: plan.step @middle over tokens rows 120 by 6 split 64 {
+//
+// Where no rows are kept in a block, more than 192 rows gain nothing.
+//       CHECK: plan.step @small over tokens rows 192 by 6 split 64 {
+//
+// Where few rows fit, 96 keep the kernel from waiting for weights.
+//       CHECK: plan.step @large over tokens rows 96 by 6 split 64 {
+module attributes {kernel.target = "haswell"} {
+  kernel.define @k row "linear_f32_6x16_avx2" operands 8
+      {k = 384, lda = 384, ldc = 16}
+  func.func private @copy(!llvm.ptr, !llvm.ptr)
+  plan.slot @x arena rows tokens row_bytes 1536
+  plan.slot @a block row_bytes 512
+  plan.slot @b block row_bytes 336
+  plan.slot @c block row_bytes 64
+  plan.slot @d block row_bytes 6144
+  plan.step @middle over tokens rows 6 by 6 split 0 {
+    plan.call @k(@x + row * 1536, @w + panel * 24576, @a + row * 512, 0, 0, rows,
+        panels, 64) panels 8
+    plan.for_rows @copy(@a + row * 512, @b + row * 336)
+  }
+  plan.step @small over tokens rows 6 by 6 split 0 {
+    plan.for_rows @copy(@x + row * 1536, @c + row * 64)
+  }
+  plan.step @large over tokens rows 6 by 6 split 0 {
+    plan.for_rows @copy(@x + row * 1536, @d + row * 6144)
+  }
+  encoder.weight @w : tensor<8x384x16xf32> {
+    %0 = encoder.tensor "w" in "model.safetensors" : tensor<8x384x16xf32>
+    encoder.yield %0 : tensor<8x384x16xf32>
+  }
+}
+
+// -----
+
+// The same step has more rows in an L2 of 2 MiB, where a call takes 3 panels
+// and 8 rows at once, but no more than 192.
+// CHECK-LABEL: module attributes {kernel.target = "sapphirerapids"}
+//       CHECK: plan.step @middle over tokens rows 192 by 8 split 64 {
+//
+// 1 MiB less 72 KiB of three panels in 158 rows of 6144 bytes.
+//       CHECK: plan.step @large over tokens rows 152 by 8 split 64 {
+module attributes {kernel.target = "sapphirerapids"} {
+  kernel.define @k row "linear_f32_8x48_avx512" operands 8
+      {k = 384, lda = 384, ldc = 16}
+  func.func private @copy(!llvm.ptr, !llvm.ptr)
+  plan.slot @x arena rows tokens row_bytes 1536
+  plan.slot @a block row_bytes 512
+  plan.slot @b block row_bytes 336
+  plan.slot @d block row_bytes 6144
+  plan.step @middle over tokens rows 8 by 8 split 0 {
+    plan.call @k(@x + row * 1536, @w + panel * 24576, @a + row * 512, 0, 0, rows,
+        panels, 64) panels 8 by 3
+    plan.for_rows @copy(@a + row * 512, @b + row * 336)
+  }
+  plan.step @large over tokens rows 8 by 8 split 0 {
+    plan.call @k(@x + row * 1536, @w + panel * 24576, @d + row * 6144, 0, 0, rows,
+        panels, 64) panels 8 by 3
+  }
+  encoder.weight @w : tensor<8x384x16xf32> {
+    %0 = encoder.tensor "w" in "model.safetensors" : tensor<8x384x16xf32>
+    encoder.yield %0 : tensor<8x384x16xf32>
+  }
+}
+
+// -----
+
+// Attention is cut in tiles of queries, as many as its kernel takes at once.
+// CHECK-LABEL: module attributes {kernel.target = "x86-64-v3"}
+//       CHECK: plan.step @negative_attention over attention_tokens heads 2 rows 24 by 24 split 0 {
+module attributes {kernel.target = "x86-64-v3"} {
+  kernel.define @k row "attention_f32_24_avx2" operands 9
+      {head_size = 16, ldo = 32, scale = 0.25 : f32}
+  plan.slot @qkv arena rows tokens row_bytes 384
+  plan.slot @out arena rows tokens row_bytes 128
+  plan.slot @ws workspace row_bytes 1024
+  plan.step @negative_attention over attention_tokens heads 2 rows 24 by 24
+      split 0 {
+    plan.call @k(@qkv + row * 64 + plane(0 + panel * 1, tokens),
+        @qkv + key * 64 + plane(2 + panel * 1, tokens),
+        @qkv + key * 64 + plane(4 + panel * 1, tokens),
+        @out + row * 128 + panel * 64, rows, keys, token_plane_bytes,
+        token_plane_bytes, @ws)
+  }
+}
+
+// -----
+
+// Without a target there are no caches to choose for.
+// expected-error@below {{module has no target}}
+module {
+}
+
+// -----
+
+// expected-error@below {{unknown target 'z80'}}
+module attributes {kernel.target = "z80"} {
+}
