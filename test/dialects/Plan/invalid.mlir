@@ -1,0 +1,310 @@
+// RUN: encast-opt %s -verify-diagnostics -split-input-file -o /dev/null
+
+// Slots: the fields of their kind, and no others.
+
+// expected-error @+1 {{of kind arena needs rows}}
+plan.slot @a arena row_bytes 64
+
+// -----
+
+// expected-error @+1 {{of kind arena needs row_bytes}}
+plan.slot @a arena rows tokens
+
+// -----
+
+// expected-error @+1 {{of kind block needs row_bytes}}
+plan.slot @a block
+
+// -----
+
+// expected-error @+1 {{of kind block cannot have rows}}
+plan.slot @a block rows tokens row_bytes 64
+
+// -----
+
+// expected-error @+1 {{of kind block cannot have colour}}
+plan.slot @a block row_bytes 64 colour 0
+
+// -----
+
+// expected-error @+1 {{of kind arena cannot have offset}}
+plan.slot @a arena rows tokens row_bytes 64 offset 0
+
+// -----
+
+// expected-error @+1 {{of kind output needs index}}
+plan.slot @a output
+
+// -----
+
+// expected-error @+1 {{of kind ids cannot have index}}
+plan.slot @a ids index 0
+
+// -----
+
+// expected-error @+1 {{of kind workspace cannot have outputs}}
+plan.slot @a workspace row_bytes 64 outputs 1
+
+// -----
+
+// expected-error @+1 {{is needed for no output}}
+plan.slot @a arena rows tokens row_bytes 64 outputs 0
+
+// -----
+
+// expected-error @+1 {{has rows attention_tokens, expected tokens, selected, picked or sequences}}
+plan.slot @a arena rows attention_tokens row_bytes 64
+
+// -----
+
+// expected-error @+1 {{attribute 'row_bytes' failed to satisfy constraint: 64-bit integer from 1 to 1099511627776}}
+plan.slot @a arena rows tokens row_bytes -64
+
+// -----
+
+// expected-error @+1 {{attribute 'index' failed to satisfy constraint: 64-bit integer from 0 to 63}}
+plan.slot @a output index 64
+
+// -----
+
+// expected-error @+1 {{attribute 'offset' failed to satisfy constraint: 64-bit integer from 0 to 1099511627776}}
+plan.slot @a block row_bytes 64 offset 9223372036854775807
+
+// -----
+
+// expected-error @+1 {{attribute 'block_bytes' failed to satisfy constraint: 64-bit integer from 0 to 1099511627776}}
+plan.memory block -1 workspace 0
+
+// -----
+
+// Steps.
+
+// expected-error @+1 {{region #0 ('body') failed to verify constraint: region with 1 blocks}}
+plan.step @s over tokens rows 8 by 8 split 0 {
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+// expected-error @+1 {{over attention needs heads}}
+plan.step @s over attention_tokens rows 8 by 8 split 0 { plan.call @k(0) }
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+// expected-error @+1 {{has heads, but is not over attention}}
+plan.step @s over tokens heads 2 rows 8 by 8 split 0 { plan.call @k(0) }
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+// expected-error @+1 {{attribute 'max_rows' failed to satisfy constraint: 64-bit integer from 1 to 65536}}
+plan.step @s over tokens rows -8 by 8 split 0 { plan.call @k(0) }
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+// expected-error @+1 {{attribute 'row_tile' failed to satisfy constraint: 64-bit integer from 1 to 65536}}
+plan.step @s over tokens rows 8 by 0 split 0 { plan.call @k(0) }
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+// expected-error @+1 {{cuts blocks of 8 rows at multiples of 9}}
+plan.step @s over tokens rows 8 by 9 split 0 { plan.call @k(0) }
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+// expected-error @+1 {{attribute 'split_rows' failed to satisfy constraint: 64-bit integer from 0 to 2147483646}}
+plan.step @s over tokens rows 8 by 8 split -1 { plan.call @k(0) }
+
+// -----
+
+// expected-error @+1 {{holds 'arith.constant', expected calls only}}
+plan.step @s over tokens rows 8 by 8 split 0 { %c = arith.constant 1 : i32 }
+
+// -----
+
+// Calls.
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{calls @k, which is not defined}}
+  plan.call @k()
+}
+
+// -----
+
+kernel.define @k row "r" operands 8 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{passes 2 operands to @k, which takes 8}}
+  plan.call @k(rows, panels)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{reads @x, which is not defined}}
+  plan.call @k(@x + row * 64)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 64
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{has a term of -64 in the address of @x, expected 0 to 1099511627776}}
+  plan.call @k(@x + row * -64)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 64
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{has planes of picked, expected tokens or selected}}
+  plan.call @k(@x + plane(0 + panel * 1, picked))
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 64
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{takes rows by @x, which is no index slot}}
+  plan.call @k(@x[by @x] + row * 64)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x block row_bytes 64
+plan.slot @ids ids
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{takes rows of @x by a table, but they are local}}
+  plan.call @k(@x[by @ids] + row * 64)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{passes panel_columns outside of 'plan.for_panels'}}
+  plan.call @k(panel_columns)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{has an operand that is neither an address nor a number: 7 : i32}}
+  "plan.call"() {callee = @k, args = [7 : i32]} : () -> ()
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{runs for no output}}
+  plan.call @k(0) outputs 0
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{attribute 'modes' failed to satisfy constraint: 64-bit integer from 1 to 3}}
+  plan.call @k(0) modes 4
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{attribute 'panels' failed to satisfy constraint: 64-bit integer from 0 to 2147483646}}
+  plan.call @k(0) panels -4
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{attribute 'flops_per_row' failed to satisfy constraint: 64-bit integer from 0 to 1152921504606846976}}
+  plan.call @k(0) flops_per_row 9223372036854775807
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  plan.for_panels columns 16 panels 1 {
+    // expected-error @+1 {{has panels of its own inside of 'plan.for_panels'}}
+    plan.call @k(0) panels 1
+  }
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{of 17 columns has 2 panels, but got 1}}
+  plan.for_panels columns 17 panels 1 { plan.call @k(0) }
+}
+
+// -----
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{holds 'arith.constant', expected calls only}}
+  plan.for_panels columns 16 panels 1 { %c = arith.constant 1 : i32 }
+}
+
+// -----
+
+func.func private @p()
+// expected-error @+1 {{expects parent op 'plan.for_panels'}}
+plan.for_each_panel @p()
+
+// -----
+
+// Syntax.
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{unknown number 'row'}}
+  plan.call @k(row)
+}
+
+// -----
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{address has a term twice}}
+  plan.call @k(@x + row * 4 + row * 8)
+}
+
+// -----
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{address has a term twice}}
+  plan.call @k(@x + 4 + 8)
+}
+
+// -----
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{address has a term twice}}
+  plan.call @k(@x + plane(0 + panel * 1, tokens) + plane(0 + panel * 1, tokens))
+}
+
+// -----
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{unknown domain 'all'}}
+  plan.call @k(@x + plane(0 + panel * 1, all))
+}
+
+// -----
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{expected 'by'}}
+  plan.call @k(@x[@ids])
+}
