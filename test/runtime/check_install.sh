@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 # Moved: nothing installed may know where it was.
 mv "$work/first" "$work/installed"
 
-"$cmake" -S "$source/examples/embed" -B "$work/embed" \
+"$cmake" -G Ninja -S "$source/examples/embed" -B "$work/embed" \
   -DCMAKE_PREFIX_PATH="$work/installed" -DCMAKE_C_COMPILER="$cc" \
   -DCMAKE_C_FLAGS="$flags" >/dev/null
 "$cmake" --build "$work/embed" >/dev/null
