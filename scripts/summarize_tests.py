@@ -39,8 +39,13 @@ def skip_reason(case, element):
 def failure_reason(case, element):
     output = case.findtext("system-out") or ""
     said = re.search(r"([^\n]*: Failure\n(?:.+\n){1,4})", output)
-    text = said.group(1) if said else element.get("message") or ""
-    return " | ".join(line.strip() for line in text.splitlines())
+    if said:
+        lines = said.group(1).splitlines()
+    else:
+        # A crash, or a test that is no GoogleTest: its last words.
+        lines = (element.get("message") or "").splitlines()
+        lines += [line for line in output.splitlines() if line.strip()][-3:]
+    return " | ".join(line.strip() for line in lines)
 
 
 def read_cases(path):

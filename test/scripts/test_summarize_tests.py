@@ -34,6 +34,8 @@ Expected equality of these values:
   </testcase>
   <testcase name="A.Crashes" classname="A.Crashes" status="fail">
     <failure message="ILLEGAL"/>
+    <system-out>[ RUN      ] A.Crashes
+</system-out>
   </testcase>
   <testcase name="A.Off" classname="A.Off" status="disabled"/>
   <testcase name="A.NotBuilt" classname="A.NotBuilt" status="notrun"/>
@@ -61,7 +63,7 @@ class SummarizeTests(unittest.TestCase):
             ("skipped", "host lacks avx512vnni"),
             ("failed", "t.cpp:4: Failure | Expected equality of these values: "
              "| 1 | 2"),
-            ("failed", "ILLEGAL"),
+            ("failed", "ILLEGAL | [ RUN      ] A.Crashes"),
             ("skipped", "disabled"),
             ("failed", "did not run"),
         ])
