@@ -1,0 +1,190 @@
+// RUN: encast-opt %s --plan-assign-memory --split-input-file | FileCheck %s
+// RUN: encast-opt %s --plan-assign-memory --plan-assign-memory --split-input-file | FileCheck %s
+
+// A slot lives from its first to its last step. @a and @b meet in step 0, @b
+// and @c in step 1, so each pair has two colours; @a ends before @c begins, so
+// these share one. @d is written last, when the colours of @a and @b are free.
+// CHECK-LABEL: module @arena
+//       CHECK: plan.slot @a arena rows tokens row_bytes 64 colour [[#A:]]
+//  CHECK-NEXT: plan.slot @b arena rows tokens row_bytes 64 colour [[#B:1-A]]
+//  CHECK-NEXT: plan.slot @c arena rows tokens row_bytes 64 colour [[#A]]
+//  CHECK-NEXT: plan.slot @d arena rows tokens row_bytes 64 colour [[#B]]
+//  CHECK-NEXT: plan.memory block 0 workspace 0
+//  CHECK-NEXT: plan.step @s0
+module @arena {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @a arena rows tokens row_bytes 64
+  plan.slot @b arena rows tokens row_bytes 64
+  plan.slot @c arena rows tokens row_bytes 64
+  plan.slot @d arena rows tokens row_bytes 64
+  plan.step @s0 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@a + row * 64, @b + row * 64)
+  }
+  plan.step @s1 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@b + row * 64, @c + row * 64)
+  }
+  plan.step @s2 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@c + row * 64, @d + row * 64)
+  }
+}
+
+// -----
+
+// A slot that is read again keeps its colour through the steps between, which
+// do not touch it.
+// CHECK-LABEL: module @read_again
+//       CHECK: plan.slot @residual {{.*}} colour 0
+//       CHECK: plan.slot @b {{.*}} colour 1
+//       CHECK: plan.slot @c {{.*}} colour 2
+//       CHECK: plan.slot @d {{.*}} colour 1
+module @read_again {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @residual arena rows tokens row_bytes 64
+  plan.slot @b arena rows tokens row_bytes 64
+  plan.slot @c arena rows tokens row_bytes 64
+  plan.slot @d arena rows tokens row_bytes 64
+  plan.step @s0 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@residual + row * 64)
+  }
+  plan.step @s1 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@b + row * 64)
+  }
+  plan.step @s2 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@b + row * 64, @c + row * 64)
+  }
+  plan.step @s3 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@c + row * 64, @d + row * 64, @residual + row * 64)
+  }
+}
+
+// -----
+
+// Of the free colours a slot takes the one that fits it best, and of two slots
+// the large one chooses first: memory is that of 4096 and 64 bytes a row.
+// CHECK-LABEL: module @sizes
+//       CHECK: plan.slot @large {{.*}} colour [[#L:]]
+//  CHECK-NEXT: plan.slot @small {{.*}} colour [[#S:1-L]]
+//  CHECK-NEXT: plan.slot @small_again {{.*}} colour [[#S]]
+//  CHECK-NEXT: plan.slot @large_again {{.*}} colour [[#L]]
+module @sizes {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @large arena rows tokens row_bytes 4096
+  plan.slot @small arena rows tokens row_bytes 64
+  plan.slot @small_again arena rows tokens row_bytes 64
+  plan.slot @large_again arena rows tokens row_bytes 4096
+  plan.step @s0 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@large + row * 4096, @small + row * 64)
+  }
+  plan.step @s1 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@small_again + row * 64, @large_again + row * 4096)
+  }
+}
+
+// -----
+
+// In a block a slot may take the bytes of one that no later call reads. @c
+// follows both that live with it, @d fits where @a was. Rows count: a block has
+// 10 of them. Offsets are multiples of 64.
+// CHECK-LABEL: module @block
+//       CHECK: plan.slot @a block row_bytes 128 offset 0
+//  CHECK-NEXT: plan.slot @b block row_bytes 64 offset 1280
+//  CHECK-NEXT: plan.slot @c block row_bytes 256 offset 1920
+//  CHECK-NEXT: plan.slot @d block row_bytes 64 offset 0
+//
+// The next step has the same bytes again, and the block is as large as that of
+// the largest step.
+//  CHECK-NEXT: plan.slot @next block row_bytes 36 offset 0
+//       CHECK: plan.memory block 4480 workspace 0
+module @block {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @a block row_bytes 128
+  plan.slot @b block row_bytes 64
+  plan.slot @c block row_bytes 256
+  plan.slot @d block row_bytes 64
+  plan.slot @next block row_bytes 36
+  plan.step @s0 over tokens rows 10 by 1 split 0 {
+    plan.for_rows @f(@a + row * 128)
+    plan.for_rows @f(@a + row * 128, @b + row * 64)
+    plan.for_rows @f(@a + row * 128, @c + row * 256)
+    plan.for_rows @f(@b + row * 64, @c + row * 256, @d + row * 64)
+  }
+  plan.step @s1 over tokens rows 3 by 1 split 0 {
+    plan.for_rows @f(@next + row * 36)
+  }
+}
+
+// -----
+
+// A slot does not fit into a gap that is smaller than itself.
+// CHECK-LABEL: module @gap
+//       CHECK: plan.slot @a block row_bytes 64 offset 0
+//  CHECK-NEXT: plan.slot @b block row_bytes 64 offset 640
+//  CHECK-NEXT: plan.slot @wide block row_bytes 128 offset 1280
+//       CHECK: plan.memory block 2560 workspace 0
+module @gap {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @a block row_bytes 64
+  plan.slot @b block row_bytes 64
+  plan.slot @wide block row_bytes 128
+  plan.step @s0 over tokens rows 10 by 1 split 0 {
+    plan.for_rows @f(@a + row * 64, @b + row * 64)
+    plan.for_rows @f(@b + row * 64, @wide + row * 128)
+  }
+}
+
+// -----
+
+// Workspaces begin at 0 for each call, because only one runs at a time; the
+// slots of one call lie behind each other. With rows the bytes are those of
+// each row of a block, here 10, else those in all.
+// CHECK-LABEL: module @workspace
+//       CHECK: plan.slot @panels workspace row_bytes 100 offset 0
+//  CHECK-NEXT: plan.slot @group workspace rows picked row_bytes 192 offset 128
+//  CHECK-NEXT: plan.slot @scores workspace row_bytes 320 offset 0
+//       CHECK: plan.memory block 0 workspace 2048
+module @workspace {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @panels workspace row_bytes 100
+  plan.slot @group workspace rows picked row_bytes 192
+  plan.slot @scores workspace row_bytes 320
+  plan.step @s0 over picked rows 10 by 1 split 0 {
+    plan.for_panels columns 40 panels 3 by 3 {
+      plan.for_each_panel @f(@panels + panel * 32)
+      plan.for_rows @f(@panels, @group + row * 192)
+      plan.for_rows @f(@group + row * 192)
+    }
+    plan.for_rows @f(@scores)
+  }
+}
+
+// -----
+
+// Memory that a printed plan has is assigned anew: rows may have been edited.
+// CHECK-LABEL: module @negative_old_memory
+//       CHECK: plan.slot @a block row_bytes 64 offset 0
+//       CHECK: plan.memory block 512 workspace 0
+//   CHECK-NOT: plan.memory
+module @negative_old_memory {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @a block row_bytes 64 offset 4096
+  plan.memory block 8192 workspace 64
+  plan.step @s0 over tokens rows 8 by 1 split 0 {
+    plan.for_rows @f(@a + row * 64)
+  }
+}
+
+// -----
+
+// Tables and outputs are not the compiler's memory.
+// CHECK-LABEL: module @negative_no_memory
+//       CHECK: plan.slot @ids ids{{$}}
+//  CHECK-NEXT: plan.slot @out output index 0{{$}}
+//  CHECK-NEXT: plan.memory block 0 workspace 0
+module @negative_no_memory {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @ids ids
+  plan.slot @out output index 0
+  plan.step @s0 over tokens rows 8 by 1 split 0 {
+    plan.for_rows @f(@ids + row * 4, @out + row * 4)
+  }
+}
