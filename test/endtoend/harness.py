@@ -44,9 +44,18 @@ def host_features():
     return set()
 
 
-def require_avx512():
+def missing_avx512():
+    """What x86-64-v4 needs and this host lacks."""
     needed = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-    missing = sorted(needed - host_features())
+    return sorted(needed - host_features())
+
+
+def has_avx512():
+    return not missing_avx512()
+
+
+def require_avx512():
+    missing = missing_avx512()
     if missing:
         raise Skip("host lacks " + "+".join(missing))
 
