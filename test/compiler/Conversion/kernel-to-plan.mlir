@@ -54,7 +54,7 @@ module {
     %a = kernel.attention @attention(%qkv, %qkv, %qkv) planes [0, 1, 2] heads 1
         of 1 rows by 24 workspace 4096 {name = "self"}
         : tensor<?x48xf32>, tensor<?x48xf32> -> !rows
-    %u = kernel.linear @residual(%a, @up.packed, bias @g, residual %a : !rows)
+    %u = kernel.linear @residual(%a, @up.packed bias @g residual %a : !rows)
         panels 1 by 1 rows by 6 {name = "up"} : !rows -> !rows
     %n = kernel.rows @norm(%u) weights [@g] {name = "norm"} : (!rows) -> !rows
     kernel.output "tokens" columns 16 per_token
@@ -167,7 +167,7 @@ module {
     %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
     %p = kernel.gather @copy(%x) by pick : !rows -> !picked
     kernel.output "logits" columns 40 per_token
-    kernel.linear_store @linear(%p, @words, bias @bias.packed,
+    kernel.linear_store @linear(%p, @words bias @bias.packed
         transpose @transpose) to "logits" by @store columns 40 panels by 3
         rows by 8 {name = "head"} : !picked
     return
