@@ -1,8 +1,12 @@
 // RUN: encast-opt %s --encoder-to-kernel --split-input-file --verify-diagnostics
-// RUN: not encast-opt %s --encoder-to-kernel="target=z80" --split-input-file 2>&1 | FileCheck %s
+// RUN: not encast-opt %s --encoder-to-kernel="target=z80" --split-input-file 2>&1 | FileCheck %s --check-prefix=TARGET
+// RUN: not encast-opt %s --encoder-to-kernel="target=x86-64-v3+x87" --split-input-file 2>&1 | FileCheck %s --check-prefix=FEATURE
+// RUN: not encast-opt %s --encoder-to-kernel="target=x86-64-v3-avx2" --split-input-file 2>&1 | FileCheck %s --check-prefix=LEAST
 
 // The target is looked at first.
-// CHECK: error: unknown target 'z80'
+// TARGET: error: unknown target 'z80'
+// FEATURE: error: target 'x86-64-v3+x87' has the unknown feature 'x87'
+// LEAST: error: target 'x86-64-v3-avx2' lacks avx2
 
 !rows = tensor<?x272xf32>
 

@@ -1,5 +1,6 @@
 // RUN: encast-opt %s --encoder-to-kernel="target=x86-64-v3" --split-input-file | FileCheck %s
 // RUN: encast-opt %s --encoder-to-kernel="target=x86-64-v4" --split-input-file | FileCheck %s --check-prefix=AVX512
+// RUN: encast-opt %s --encoder-to-kernel="target=x86-64-v4-avx512" --split-input-file | FileCheck %s --check-prefix=FEATURE
 
 !rows = tensor<?x32xf32>
 !picked = tensor<?x32xf32, #encoder.rows<picked>>
@@ -11,7 +12,7 @@
 //   CHECK-DAG: kernel.define @[[ATTENTION:.*]] row "attention_f32_24_avx2" operands 9 {head_size = 16 : i64, ldo = 32 : i64, scale = 2.500000e-01 : f32}
 //       CHECK: func.func @encode
 //       CHECK:   %[[X:.*]] = kernel.embed @{{.*}}(%{{.*}}) in [@words]
-//  CHECK-NEXT:   %[[QKV:.*]] = kernel.linear @[[LINEAR]](%[[X]], @qkv.packed, bias @qkv.bias.packed) panels 6 by 1 rows by 6 panel_major
+//  CHECK-NEXT:   %[[QKV:.*]] = kernel.linear @[[LINEAR]](%[[X]], @qkv.packed bias @qkv.bias.packed) panels 6 by 1 rows by 6 panel_major
 //  CHECK-SAME:     {layer = 1 : i64, name = "qkv"} : tensor<?x32xf32> -> tensor<?x96xf32>
 //  CHECK-NEXT:   kernel.attention @[[ATTENTION]](%[[QKV]], %[[QKV]], %[[QKV]]) planes [0, 2, 4] heads 2 of 1 rows by 24 workspace
 //  CHECK-SAME:     {name = "self"}
@@ -30,6 +31,11 @@
 //   AVX512-DAG: kernel.define @[[ATTENTION:.*]] row "attention_f32_48_avx512"
 //       AVX512:   kernel.linear @[[LINEAR]]({{.*}}) panels 6 by 3 rows by 8 panel_major
 //       AVX512:   kernel.attention @[[ATTENTION]]({{.*}}) planes [0, 2, 4] heads 2 of 1 rows by 48 workspace
+//
+// Kernels are chosen by features, not by the name of the target.
+// FEATURE-LABEL: module attributes {kernel.target = "x86-64-v4-avx512"}
+//   FEATURE-DAG: kernel.define {{.*}} row "linear_f32_6x16_avx2"
+//   FEATURE-DAG: kernel.define {{.*}} row "attention_f32_24_avx2"
 module {
   func.func @encode() {
     %ids = encoder.input ids : tensor<?xi32>
@@ -107,9 +113,9 @@ module {
 //   CHECK-DAG: kernel.define @[[DOWN:[^ ]*]] row {{.*}} {k = 512 : i64, lda = 528 : i64, ldc = 32 : i64, ldr = 32 : i64}
 //   CHECK-NOT: kernel.define
 //       CHECK:   %[[X:.*]] = kernel.embed
-//       CHECK:   %[[U:.*]] = kernel.linear @[[UP]](%[[X]], @up.packed, bias @up.bias.packed) panels 32
-//  CHECK-NEXT:   %[[D:.*]] = kernel.linear @[[DOWN]](%[[U]], @down.packed, residual %[[X]] : tensor<?x32xf32>) panels 2
-//  CHECK-NEXT:   %[[V:.*]] = kernel.linear @[[UP]](%[[D]], @up.packed, bias @up.bias.packed) panels 32
+//       CHECK:   %[[U:.*]] = kernel.linear @[[UP]](%[[X]], @up.packed bias @up.bias.packed) panels 32
+//  CHECK-NEXT:   %[[D:.*]] = kernel.linear @[[DOWN]](%[[U]], @down.packed residual %[[X]] : tensor<?x32xf32>) panels 2
+//  CHECK-NEXT:   %[[V:.*]] = kernel.linear @[[UP]](%[[D]], @up.packed bias @up.bias.packed) panels 32
 //
 // Other operations are programs for a row of their shape; columns are read
 // where they lie.
@@ -186,7 +192,7 @@ module {
 // CHECK-LABEL: module attributes
 //       CHECK:   %[[P:.*]] = kernel.gather @copy_16(%{{.*}}) by pick
 //       CHECK:   kernel.output "tied" columns 40 per_token
-//  CHECK-NEXT:   kernel.linear_store @{{.*}}(%[[P]], @words, bias @words.bias.packed, transpose @[[TRANSPOSE:.*]]) to "tied" by @[[STORE:.*]] columns 40 panels by 1 rows by 6 {name = "tied"}
+//  CHECK-NEXT:   kernel.linear_store @{{.*}}(%[[P]], @words bias @words.bias.packed transpose @[[TRANSPOSE:.*]]) to "tied" by @[[STORE:.*]] columns 40 panels by 1 rows by 6 {name = "tied"}
 //       CHECK:   kernel.output "wide" columns 1025 per_token
 //  CHECK-NEXT:   kernel.linear_store @{{[^ ]*}}(%[[P]], @wide.packed) to "wide" by @[[STORE]] columns 1025 panels by 1
 //       CHECK:   %[[N:.*]] = kernel.linear {{.*}}@narrow.packed) panels 64
