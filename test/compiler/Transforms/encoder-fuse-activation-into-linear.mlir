@@ -1,4 +1,5 @@
 // RUN: encast-opt %s --encoder-fuse-activation-into-linear | FileCheck %s
+// RUN: encast-opt %s --encoder-fuse-activation-into-linear --mlir-print-debuginfo --mlir-print-local-scope | FileCheck %s --check-prefix=LOC
 
 !in = tensor<?x8xf32>
 !out = tensor<?x4xf32>
@@ -17,6 +18,10 @@ encoder.weight @b : tensor<4xf32> {
 //  CHECK-SAME:   (%[[X:.*]]: tensor<?x8xf32>)
 //  CHECK-NEXT:   %[[UP:.*]] = encoder.linear %[[X]], @w bias @b activation gelu {layer = 1 : i64, name = "up"}
 //  CHECK-NEXT:   return %[[UP]]
+//
+// Diagnostics still find both places.
+// LOC-LABEL: func.func @activation
+//       LOC:   encoder.linear {{.*}} loc(fused["{{.*}}":[[#@LINE + 2]]:{{[0-9]+}}, "{{.*}}":[[#@LINE + 4]]:{{[0-9]+}}])
 func.func @activation(%x: !in) -> !out {
   %up = encoder.linear %x, @w bias @b {layer = 1 : i64, name = "up"}
       : !in -> !out

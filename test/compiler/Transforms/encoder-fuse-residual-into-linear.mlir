@@ -1,4 +1,5 @@
 // RUN: encast-opt %s --encoder-fuse-residual-into-linear | FileCheck %s
+// RUN: encast-opt %s --encoder-fuse-residual-into-linear --mlir-print-debuginfo --mlir-print-local-scope | FileCheck %s --check-prefix=LOC
 
 !in = tensor<?x8xf32>
 !out = tensor<?x4xf32>
@@ -17,6 +18,10 @@ encoder.weight @b : tensor<4xf32> {
 //  CHECK-SAME:   (%[[X:.*]]: tensor<?x8xf32>, %[[Y:.*]]: tensor<?x4xf32>)
 //  CHECK-NEXT:   %[[DOWN:.*]] = encoder.linear %[[X]], @w bias @b residual %[[Y]] : {{.*}} {layer = 1 : i64, name = "down"}
 //  CHECK-NEXT:   return %[[DOWN]]
+//
+// Diagnostics still find both places.
+// LOC-LABEL: func.func @residual
+//       LOC:   encoder.linear {{.*}} loc(fused["{{.*}}":[[#@LINE + 2]]:{{[0-9]+}}, "{{.*}}":[[#@LINE + 4]]:{{[0-9]+}}])
 func.func @residual(%x: !in, %y: !out) -> !out {
   %down = encoder.linear %x, @w bias @b {layer = 1 : i64, name = "down"}
       : !in -> !out
