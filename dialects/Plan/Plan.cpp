@@ -189,6 +189,69 @@ static bool isLocal(SlotOp slot) {
          slot.getKind() == SlotKind::Workspace;
 }
 
+/// How many panels of the slot an operand walks over.
+static int64_t panelsOf(Operation *op, SlotOp slot) {
+  if (auto loop = dyn_cast<ForPanelsOp>(op->getParentOp()))
+    return slot.getKind() == SlotKind::Workspace ? loop.getPanelTile()
+                                                 : loop.getPanels();
+  auto step = op->getParentOfType<StepOp>();
+  if (step && step.getHeads())
+    return *step.getHeads();
+  auto call = dyn_cast<CallOp>(op);
+  return call ? std::max<int64_t>(call.getPanels(), 1) : 1;
+}
+
+/// Whether memory for rows of one domain has a row for each row of another.
+static bool hasRowsOf(Domain slot, Domain rows) {
+  if (rows == Domain::AttentionTokens)
+    rows = Domain::Tokens;
+  if (rows == Domain::AttentionSelected)
+    rows = Domain::Selected;
+  // Selected rows may be all tokens.
+  return slot == rows || (slot == Domain::Selected && rows == Domain::Tokens);
+}
+
+/// An address stays in the rows of its slot.
+static LogicalResult verifyBounds(Operation *op, AtAttr at, SlotOp slot) {
+  std::optional<int64_t> bytes = slot.getRowBytes();
+  if (!bytes)
+    return success();
+  for (int64_t stride : {at.getRowBytes(), at.getKeyBytes()})
+    if (stride > *bytes)
+      return op->emitOpError()
+             << "walks over rows of " << stride << " bytes, but those of "
+             << at.getSymbol() << " have " << *bytes;
+  constexpr int64_t kPlaneBytes = 64; // Of a row.
+  bool planes = at.getPlanes();
+  int64_t first = planes ? at.getPlaneFirst() * kPlaneBytes : 0;
+  int64_t stride =
+      planes ? at.getPlanesPerPanel() * kPlaneBytes : at.getPanelBytes();
+  int64_t panels = panelsOf(op, slot);
+  bool tooMany = stride && panels - 1 > *bytes / stride;
+  int64_t reached = first + at.getOffset() + (planes ? kPlaneBytes : 1);
+  if (tooMany || reached + (panels - 1) * stride > *bytes)
+    return op->emitOpError()
+           << "reaches beyond the " << *bytes << " bytes of a row of "
+           << at.getSymbol() << " in " << panels << " panels";
+  auto step = op->getParentOfType<StepOp>();
+  if (!slot.getRows() || isLocal(slot) || !step)
+    return success();
+  auto expectRows = [&](Domain rows) -> LogicalResult {
+    if (hasRowsOf(*slot.getRows(), rows))
+      return success();
+    return op->emitOpError() << "takes rows of " << stringifyDomain(rows)
+                             << " from " << at.getSymbol() << ", which has "
+                             << stringifyDomain(*slot.getRows());
+  };
+  bool ownRow = at.getRowBytes() && !at.getBy() && !at.getSequence() &&
+                !isa<ForEachPanelOp>(op);
+  if ((ownRow && failed(expectRows(step.getDomain()))) ||
+      (at.getKeyBytes() && failed(expectRows(Domain::Tokens))) ||
+      (planes && failed(expectRows(at.getPlaneRows()))))
+    return failure();
+  return success();
+}
+
 /// What Plan_AtAttr promises to those who compute an address.
 static LogicalResult verifyAddress(Operation *op, AtAttr at,
                                    SymbolTableCollection &symbols) {
@@ -213,6 +276,8 @@ static LogicalResult verifyAddress(Operation *op, AtAttr at,
     return op->emitOpError()
            << "has planes of " << stringifyDomain(at.getPlaneRows())
            << ", expected tokens or selected";
+  if (slot && failed(verifyBounds(op, at, slot)))
+    return failure();
   if (!at.getBy())
     return success();
   auto table = symbols.lookupNearestSymbolFrom<SlotOp>(op, at.getBy());

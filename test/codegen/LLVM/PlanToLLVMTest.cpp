@@ -66,7 +66,7 @@ protected:
   void compile(const std::string &body, int arguments = 1) {
     static const std::string before = R"mlir(
       "encoder.weight"() {sym_name = "w0"} : () -> ()
-      plan.slot @hidden arena rows tokens row_bytes 64 colour 0
+      plan.slot @hidden arena rows selected row_bytes 512 colour 0
       plan.slot @up block row_bytes 32 offset 256
       plan.slot @ids ids
       "encoder.weight"() {sym_name = "w1"} : () -> ()

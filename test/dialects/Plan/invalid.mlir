@@ -267,6 +267,105 @@ plan.for_each_panel @p()
 
 // -----
 
+// Addresses stay in the rows of their slot.
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{walks over rows of 192 bytes, but those of @x have 128}}
+  plan.call @k(@x + row * 192)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{walks over rows of 192 bytes, but those of @x have 128}}
+  plan.call @k(@x + key * 192)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x block row_bytes 128
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // The last of two panels ends the row.
+  plan.call @k(@x + row * 128 + panel * 64) panels 2
+  // expected-error @+1 {{reaches beyond the 128 bytes of a row of @x in 3 panels}}
+  plan.call @k(@x + row * 128 + panel * 64) panels 3
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{reaches beyond the 128 bytes of a row of @x in 2147483646 panels}}
+  plan.call @k(@x + row * 128 + panel * 1099511627776) panels 2147483646
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{reaches beyond the 128 bytes of a row of @x in 1 panels}}
+  plan.call @k(@x + row * 128 + 128)
+}
+
+// -----
+
+// Two heads of two planes each.
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 256
+plan.step @s over attention_tokens heads 2 rows 8 by 8 split 0 {
+  plan.call @k(@x + row * 64 + plane(0 + panel * 2, tokens))
+  // expected-error @+1 {{reaches beyond the 256 bytes of a row of @x in 2 panels}}
+  plan.call @k(@x + row * 64 + plane(2 + panel * 2, tokens))
+}
+
+// -----
+
+// A workspace holds one group of panels.
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x workspace rows tokens row_bytes 64
+plan.step @s over tokens rows 8 by 8 split 0 {
+  plan.for_panels columns 64 panels 4 by 2 {
+    // expected-error @+1 {{reaches beyond the 64 bytes of a row of @x in 2 panels}}
+    plan.call @k(@x + row * 64 + panel * 64)
+  }
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows sequences row_bytes 128
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{takes rows of tokens from @x, which has sequences}}
+  plan.call @k(@x + row * 128)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over attention_selected heads 1 rows 8 by 8 split 0 {
+  // expected-error @+1 {{takes rows of selected from @x, which has tokens}}
+  plan.call @k(@x + plane(0 + panel * 1, selected))
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows picked row_bytes 128
+plan.step @s over picked rows 8 by 8 split 0 {
+  // expected-error @+1 {{takes rows of tokens from @x, which has picked}}
+  plan.call @k(@x + key * 128)
+}
+
+// -----
+
 // Syntax.
 
 plan.step @s over tokens rows 8 by 8 split 0 {
