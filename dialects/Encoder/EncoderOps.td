@@ -72,9 +72,7 @@ def Encoder_Activation : I32EnumAttr<"ActivationKind", "an elementwise function"
   let genSpecializedAttr = 0;
 }
 def Encoder_ActivationAttr
-    : EnumAttr<Encoder_Dialect, Encoder_Activation, "activation"> {
-  let assemblyFormat = "`` $value";
-}
+    : EnumAttr<Encoder_Dialect, Encoder_Activation, "activation">;
 
 def Encoder_Pooling : I32EnumAttr<"Pooling", "how tokens become one row", [
     I32EnumAttrCase<"Max", 0, "max">,
@@ -85,9 +83,7 @@ def Encoder_Pooling : I32EnumAttr<"Pooling", "how tokens become one row", [
   let cppNamespace = "::encast::encoder";
   let genSpecializedAttr = 0;
 }
-def Encoder_PoolingAttr : EnumAttr<Encoder_Dialect, Encoder_Pooling, "pooling"> {
-  let assemblyFormat = "`` $value";
-}
+def Encoder_PoolingAttr : EnumAttr<Encoder_Dialect, Encoder_Pooling, "pooling">;
 
 def Encoder_Index : I32EnumAttr<"IndexInput", "an integer per token", [
     I32EnumAttrCase<"Ids", 0, "ids">,
@@ -96,9 +92,7 @@ def Encoder_Index : I32EnumAttr<"IndexInput", "an integer per token", [
   let cppNamespace = "::encast::encoder";
   let genSpecializedAttr = 0;
 }
-def Encoder_IndexAttr : EnumAttr<Encoder_Dialect, Encoder_Index, "index"> {
-  let assemblyFormat = "`` $value";
-}
+def Encoder_IndexAttr : EnumAttr<Encoder_Dialect, Encoder_Index, "index">;
 
 class Encoder_Op<string mnemonic, list<Trait> traits = []>
     : Op<Encoder_Dialect, mnemonic, traits>;
@@ -224,7 +218,7 @@ def Encoder_InputOp : Encoder_Op<"input", [Pure,
   }];
   let arguments = (ins Encoder_IndexAttr:$index);
   let results = (outs Encoder_IndexTensor:$result);
-  let assemblyFormat = "$index attr-dict `:` type($result)";
+  let assemblyFormat = "`` $index attr-dict `:` type($result)";
 }
 
 def Encoder_EmbeddingOp : Encoder_RowsOp<"embedding", [
@@ -275,7 +269,7 @@ def Encoder_LinearOp : Encoder_RowsOp<"linear", [
                             Optional<Encoder_RowsTensor>:$residual), origin);
   let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat = [{
-    $input `,` $weight (`bias` $bias^)? (`activation` $activation^)?
+    $input `,` $weight (`bias` $bias^)? (`activation` `` $activation^)?
     (`residual` $residual^ `:` type($residual))? attr-dict
     `:` type($input) `->` type($result)
   }];
@@ -317,7 +311,7 @@ def Encoder_ActivationOp : Encoder_RowsOp<"activation", [
   let arguments = !con((ins Encoder_ActivationAttr:$kind,
                             Encoder_RowsTensor:$input), origin);
   let results = (outs Encoder_RowsTensor:$result);
-  let assemblyFormat = "$kind $input attr-dict `:` type($input)";
+  let assemblyFormat = "`` $kind $input attr-dict `:` type($input)";
 }
 
 def Encoder_AddOp : Encoder_RowsOp<"add", [Commutative,
@@ -451,7 +445,7 @@ def Encoder_PoolOp : Encoder_RowsOp<"pool"> {
   let arguments = !con((ins Encoder_PoolingAttr:$mode,
                             Encoder_RowsTensor:$input), origin);
   let results = (outs Encoder_RowsTensor:$result);
-  let assemblyFormat = "$mode $input attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "`` $mode $input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
 }
 

@@ -41,9 +41,7 @@ def Kernel_Gather : I32EnumAttr<"GatherIndex", "which rows are gathered", [
   let cppNamespace = "::encast::kernel";
   let genSpecializedAttr = 0;
 }
-def Kernel_GatherAttr : EnumAttr<Kernel_Dialect, Kernel_Gather, "index"> {
-  let assemblyFormat = "`` $value";
-}
+def Kernel_GatherAttr : EnumAttr<Kernel_Dialect, Kernel_Gather, "index">;
 
 class Kernel_Op<string mnemonic, list<Trait> traits = []>
     : Op<Kernel_Dialect, mnemonic, traits>;
@@ -228,7 +226,7 @@ def Kernel_GatherOp : Kernel_RowsOp<"gather"> {
                        origin);
   let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat = [{
-    $program `(` $input `)` `by` $index attr-dict
+    $program `(` $input `)` `by` `` $index attr-dict
     `:` type($input) `->` type($result)
   }];
 }

@@ -50,9 +50,7 @@ def Plan_Domain : I32EnumAttr<"Domain", "what a step walks over", [
   let cppNamespace = "::encast::plan";
   let genSpecializedAttr = 0;
 }
-def Plan_DomainAttr : EnumAttr<Plan_Dialect, Plan_Domain, "domain"> {
-  let assemblyFormat = "`` $value";
-}
+def Plan_DomainAttr : EnumAttr<Plan_Dialect, Plan_Domain, "domain">;
 
 def Plan_SlotKind : I32EnumAttr<"SlotKind", "what the address of a slot is", [
     I32EnumAttrCase<"Arena", 0, "arena">,
@@ -68,9 +66,7 @@ def Plan_SlotKind : I32EnumAttr<"SlotKind", "what the address of a slot is", [
   let cppNamespace = "::encast::plan";
   let genSpecializedAttr = 0;
 }
-def Plan_SlotKindAttr : EnumAttr<Plan_Dialect, Plan_SlotKind, "slot_kind"> {
-  let assemblyFormat = "`` $value";
-}
+def Plan_SlotKindAttr : EnumAttr<Plan_Dialect, Plan_SlotKind, "slot_kind">;
 
 def Plan_Count : I32EnumAttr<"Count", "a number of the item", [
     I32EnumAttrCase<"Rows", 0, "rows">,
@@ -91,9 +87,7 @@ def Plan_Count : I32EnumAttr<"Count", "a number of the item", [
     group_columns: the same for all panels of its current group.
   }];
 }
-def Plan_CountAttr : EnumAttr<Plan_Dialect, Plan_Count, "count"> {
-  let assemblyFormat = "`` $value";
-}
+def Plan_CountAttr : EnumAttr<Plan_Dialect, Plan_Count, "count">;
 
 def Plan_AtAttr : AttrDef<Plan_Dialect, "At"> {
   let mnemonic = "at";
@@ -156,7 +150,7 @@ def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
                        OptionalAttr<Encast_IntegerIn<0, 63>>:$index,
                        DefaultValuedAttr<Encast_Integer, "-1">:$outputs);
   let assemblyFormat = [{
-    $sym_name $kind (`rows` $rows^)? (`row_bytes` $row_bytes^)?
+    $sym_name `` $kind (`rows` `` $rows^)? (`row_bytes` $row_bytes^)?
     (`colour` $colour^)? (`offset` $offset^)? (`index` $index^)?
     (`outputs` $outputs^)? attr-dict
   }];
@@ -178,7 +172,7 @@ def Plan_StepOp : Plan_Op<"step", [NoTerminator, NoRegionArguments, Symbol]> {
                        OptionalAttr<Encast_Layer>:$layer);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `over` $domain (`heads` $heads^)? `rows` $max_rows `by` $row_tile
+    $sym_name `over` `` $domain (`heads` $heads^)? `rows` $max_rows `by` $row_tile
     `split` $split_rows (`layer` $layer^)? attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;

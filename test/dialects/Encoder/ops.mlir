@@ -1,4 +1,5 @@
 // RUN: encast-opt %s | encast-opt | FileCheck %s
+// RUN: encast-opt %s --mlir-print-op-generic | encast-opt | FileCheck %s
 
 // Facts of the model and the targets that it was printed for.
 // CHECK: module attributes {encoder.model = {{{.*}}vocabulary = 97 : i64}, encoder.targets = "x86-64-v3,znver4"}

@@ -1,4 +1,5 @@
 // RUN: encast-opt %s | encast-opt | FileCheck %s
+// RUN: encast-opt %s --mlir-print-op-generic | encast-opt | FileCheck %s
 
 // CHECK: module attributes {kernel.target = "x86-64-v3"}
 module attributes {kernel.target = "x86-64-v3"} {

@@ -1,4 +1,5 @@
 // RUN: encast-opt %s | encast-opt | FileCheck %s
+// RUN: encast-opt %s --mlir-print-op-generic | encast-opt | FileCheck %s
 
 encoder.weight @w : tensor<4x24x16xf32> {
   %0 = encoder.tensor "w" in "model.safetensors" : tensor<4x24x16xf32>
@@ -89,6 +90,6 @@ plan.step @step.3 over picked rows 6 by 6 split 0 { plan.call @linear(0, 0) }
 plan.step @step.4 over sequences rows 6 by 6 split 0 { plan.call @linear(0, 0) }
 plan.step @step.5 over attention_tokens heads 1 rows 6 by 6 split 0 { plan.call @linear(0, 0) }
 
-// An address as an attribute of its own.
-// CHECK: attributes {address = #plan.at<@hidden[by @first] + row * 128 + 4>
-func.func private @attributes() attributes {address = #plan.at<@hidden[by @first] + row * 128 + 4>}
+// Addresses and numbers as attributes of their own.
+// CHECK: attributes {address = #plan.at<@hidden[by @first] + row * 128 + 4>, count = #plan<count rows>}
+func.func private @attributes() attributes {address = #plan.at<@hidden[by @first] + row * 128 + 4>, count = #plan<count rows>}
