@@ -150,7 +150,11 @@ struct DemandRows : encast::impl::DemandRowsPassBase<DemandRows> {
     // What a pool or gather reads is computed before the demand splits.
     options.filter = [](Operation *op) { return !isa<EitherOp>(op); };
     (void)getBackwardSlice(output.getValue(), &slice, options);
-    return llvm::any_of(slice, [](Operation *op) { return isa<PoolOp>(op); });
+    // Rows that no tail was cut for exist for all tokens only.
+    return llvm::any_of(slice, [](Operation *op) {
+      return isa<PoolOp>(op) || (isa<FirstOp, PickOp>(op) &&
+                                 getRows(op->getOperand(0)) == Rows::Tokens);
+    });
   }
 };
 

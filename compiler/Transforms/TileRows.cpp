@@ -46,6 +46,8 @@ struct TileRows : encast::impl::TileRowsPassBase<TileRows> {
       int64_t tile = 1;
       if (auto call = dyn_cast<CallOp>(op))
         tile = call.getPanelTile();
+      else if (auto groups = dyn_cast<ForPanelsOp>(op))
+        tile = groups.getPanelTile();
       forEachAddress(&op, [&](AtAttr at) {
         Operation *symbol = symbols.lookup(at.getSymbol().getValue());
         if (auto slot = dyn_cast_or_null<SlotOp>(symbol)) {

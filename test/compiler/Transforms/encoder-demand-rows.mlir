@@ -174,7 +174,7 @@ func.func @negative_mean(%x: !rows) {
 // CHECK-LABEL: func.func @negative_no_attention
 //  CHECK-NEXT:   encoder.layer_norm
 //  CHECK-NEXT:   encoder.first
-//  CHECK-NEXT:   encoder.output "cls" %{{[^ ]*}} :
+//  CHECK-NEXT:   encoder.output "cls" %{{[^ ]*}} all_rows :
 func.func @negative_no_attention(%x: !rows) {
   %n = encoder.layer_norm %x, @g epsilon 1.0e-12 : !rows
   %f = encoder.first %n : !rows -> !sequences
