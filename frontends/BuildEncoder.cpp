@@ -140,7 +140,7 @@ Value EncoderBuilder::block(Value x, const BlockSpec &block) {
   Value key = linear(x, block.key);
   Value value = linear(x, block.value);
   std::string name = StringRef(block.query.name).rsplit('.').first.str();
-  double headSize = static_cast<double>(spec.hidden / spec.heads);
+  int64_t headSize = spec.hidden / spec.heads;
   Value context =
       AttentionOp::create(b, loc(name), query.getType(), query, key, value,
                           b.getI64IntegerAttr(spec.heads),

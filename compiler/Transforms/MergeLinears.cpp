@@ -40,7 +40,7 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
     for (auto linear : func.getOps<LinearOp>()) {
       if (!isMergeable(linear))
         continue;
-      auto group = llvm::find_if(groups, [&](ArrayRef<LinearOp> group) {
+      auto *group = llvm::find_if(groups, [&](ArrayRef<LinearOp> group) {
         LinearOp first = group.front();
         return first.getInput() == linear.getInput() &&
                !first.getBiasAttr() == !linear.getBiasAttr() &&

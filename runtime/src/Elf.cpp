@@ -156,7 +156,8 @@ encast_status ElfFile::checkDynamic(uint64_t index, encast_error *error) const {
   if (segment.p_offset % 8)
     return badSegment(error, index, "is not aligned to 8 bytes");
   auto *entry = reinterpret_cast<const Elf64_Dyn *>(bytes + segment.p_offset);
-  auto *end = entry + segment.p_filesz / sizeof(Elf64_Dyn);
+  uint64_t entries = segment.p_filesz / sizeof(Elf64_Dyn);
+  auto *end = entry + entries;
   for (; entry != end && entry->d_tag != DT_NULL; ++entry)
     if (entry->d_tag == DT_NEEDED)
       return libraryNeeded(error);

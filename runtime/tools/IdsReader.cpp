@@ -210,7 +210,7 @@ bool readIds(std::string_view text, const IdsLimits &limits, IdsFile &file,
     if (!line.empty() && line.back() == '\r')
       line.remove_suffix(1);
     if (!readLine(line, limits, file, error)) {
-      error = "line " + std::to_string(number) + error;
+      error.insert(0, "line " + std::to_string(number));
       return false;
     }
   }
