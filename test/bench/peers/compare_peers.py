@@ -32,9 +32,9 @@ import numpy
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CACHE = ROOT / ".cache" / "bench"
 SEED = 20240229
-QUIET = 0.92
-QUIET_SAMPLES = 9  # per engine and case
-MIN_ROUNDS = 3
+QUIET = 0.92  # of the best in every loop of the probes around a sample
+QUIET_SAMPLES = 9  # per engine and case; more end the case
+MIN_ROUNDS = 5
 SAMPLE_SECONDS = 0.02
 PEERS = ["torch", "onnxruntime", "openvino"]
 
@@ -46,7 +46,8 @@ def say(text):
 class Probe:
     """Runs the probe's loops on all CPUs at once, one pinned thread each."""
 
-    LOOPS = ("probe_clock", "probe_adds", "probe_fma")
+    LOOPS = ("probe_adds", "probe_fma")
+    REPEATS = 3  # the best counts: being descheduled is no disturbance
 
     def __init__(self, cpus):
         self.library = ctypes.CDLL(str(ROOT / ".cache" / "probe.so"))
@@ -64,34 +65,29 @@ class Probe:
         os.sched_setaffinity(0, {cpu})
         while True:
             self.start.wait()
-            self.results[index] = [getattr(self.library, loop)()
-                                   for loop in self.LOOPS]
+            self.results[index] = [
+                max(getattr(self.library, loop)()
+                    for _ in range(self.REPEATS)) for loop in self.LOOPS]
             self.end.wait()
 
     def measure(self):
-        """Returns the worst CPU's additions and FMAs per cycle."""
+        """Returns what the slowest CPU reaches in each loop."""
         self.start.wait()
         self.end.wait()
-        found = (min(adds / clock for clock, adds, _ in self.results),
-                 min(fma / clock for clock, _, fma in self.results))
-        self.history.append(
-            (found, sum(fma for _, _, fma in self.results)))
-        return found
+        self.history += self.results
+        return tuple(map(min, zip(*self.results)))
 
     def best(self):
-        """A high quantile of each, so that one lucky reading is no bar."""
-        return tuple(numpy.quantile([found[i] for found, _ in self.history],
-                                    0.95) for i in range(2))
+        """A high quantile of each loop, so that one lucky reading is no bar;
+        the cores are alike."""
+        return numpy.quantile(numpy.array(self.history), 0.95, axis=0)
 
-    def quiet(self, *readings):
-        best = self.best()
-        return all(reading[i] >= QUIET * best[i]
-                   for reading in readings for i in range(2))
+    def quietness(self, *readings):
+        """The least share of the best in these readings."""
+        return float((numpy.array(readings) / self.best()).min())
 
     def peak_gflops(self):
-        """Sum over CPUs, median of quiet readings."""
-        quiet = [peak for found, peak in self.history if self.quiet(found)]
-        return statistics.median(quiet)
+        return float(self.best()[1]) * len(self.results)
 
 
 class Engine:
@@ -209,8 +205,8 @@ def measure_case(engines, probe, sequences, budget):
     rounds = 0
     while rounds < MIN_ROUNDS or (
             time.monotonic() - start < budget
-            and min(sum(probe.quiet(*sample[1:])
-                        for sample in results[engine.name]["samples"])
+            and min(sum(probe.quietness(*readings) >= QUIET
+                        for _, *readings in results[engine.name]["samples"])
                     for engine in engines) < QUIET_SAMPLES):
         turn = rounds % len(engines)
         for engine in engines[turn:] + engines[:turn]:
@@ -226,18 +222,20 @@ def measure_case(engines, probe, sequences, budget):
 
 
 def summarize(results, probe, flops):
-    """Replaces samples by their statistics."""
+    """Replaces samples by their statistics: of the quiet ones, or, where those
+    are too few, of the least disturbed."""
     for result in results.values():
-        samples = result.pop("samples")
-        quiet = [taken for taken, *readings in samples
-                 if probe.quiet(*readings)]
-        # Where hardly any is quiet, the median of all is the better estimate.
-        used = quiet if len(quiet) >= MIN_ROUNDS else [s[0] for s in samples]
-        low, median, high = numpy.quantile(used, [0.25, 0.5, 0.75])
+        samples = sorted(((probe.quietness(*readings), taken)
+                          for taken, *readings in result.pop("samples")),
+                         reverse=True)
+        quiet = sum(quietness >= QUIET for quietness, _ in samples)
+        used = samples[:max(quiet, MIN_ROUNDS)]
+        low, median, high = numpy.quantile([taken for _, taken in used],
+                                           [0.25, 0.5, 0.75])
         result.update(
             milliseconds=1e3 * median, quartiles=[1e3 * low, 1e3 * high],
-            samples=len(samples), quiet_samples=len(quiet),
-            gflops=flops / median / 1e9)
+            samples=len(samples), quiet_samples=quiet,
+            least_quietness=used[-1][0], gflops=flops / median / 1e9)
 
 
 def tree_hash():

@@ -1,13 +1,12 @@
 /*===- probe.c - how quiet is this CPU, and what is its FMA peak ----------===*/
 /*
- * Three register-only loops of about 0.15 ms, in assembly so that no compiler
+ * Two register-only loops of about 0.05 ms, in assembly so that no compiler
  * changes them:
  *
- *   clock  a chain of dependent multiplications, three cycles each: the clock,
- *          which a busy neighbour on the same core does not change
- *   adds   four chains of additions: front end and integer units, which are
- *          shared with such a neighbour
- *   fma    sixteen chains of FMAs: the peak that ratios refer to
+ *   adds   four chains of additions: front end and integer units, which a
+ *          neighbour on the same core takes a share of
+ *   fma    sixteen chains of FMAs: vector units, and the peak that ratios refer
+ *          to
  */
 /*===----------------------------------------------------------------------===*/
 
@@ -21,18 +20,6 @@ static double now(void) {
 
 #define FOUR(x) x x x x
 #define SIXTEEN(x) FOUR(x) FOUR(x) FOUR(x) FOUR(x)
-
-/* Cycles in a nanosecond. */
-double probe_clock(void) {
-  const long rounds = 8000;
-  long left = rounds, a = 3;
-  double start = now();
-  __asm__ volatile("1:\n\t" SIXTEEN("imul %1, %1\n\t") "dec %0\n\tjnz 1b"
-                   : "+r"(left), "+r"(a)
-                   :
-                   : "cc");
-  return (double)rounds * 16 * 3 / (now() - start);
-}
 
 /* Additions in a nanosecond. */
 double probe_adds(void) {
