@@ -61,6 +61,7 @@ private:
   bool lower(Variant &variant, Stage to);
   bool print(raw_ostream &out);
   bool print();
+  bool placeWeights(std::string &file);
   bool write();
 };
 
@@ -209,6 +210,26 @@ bool Compilation::print() {
   return written;
 }
 
+/// Where --weights puts the weights; empty for inside the artifact.
+bool Compilation::placeWeights(std::string &file) {
+  namespace path = llvm::sys::path;
+  StringRef folder = path::parent_path(options.output);
+  file = options.weightsFile;
+  if (file == "file") // What no other artifact in the folder takes.
+    file = path::filename(options.output).str() + ".weights";
+  if (file.empty() || path::parent_path(file) == folder)
+    return true;
+  if (!path::parent_path(file).empty()) {
+    reportError("--weights: " + file + " is not in the folder of " +
+                options.output);
+    return false;
+  }
+  llvm::SmallString<128> beside(folder);
+  path::append(beside, file);
+  file = beside.str().str();
+  return true;
+}
+
 bool Compilation::write() {
   SmallVector<ModuleOp> modules;
   for (Variant &variant : variants)
@@ -216,35 +237,23 @@ bool Compilation::write() {
   ArtifactModel model;
   if (failed(buildArtifactModel(modules, model)))
     return false;
-  namespace path = llvm::sys::path;
-  StringRef folder = path::parent_path(options.output);
-  std::string name = options.weightsFile;
-  if (name == "file") // What no other artifact in the folder takes.
-    name = path::filename(options.output).str() + ".weights";
-  llvm::SmallString<128> weightsFile(name);
-  if (!name.empty() && path::parent_path(name).empty()) {
-    weightsFile = folder;
-    path::append(weightsFile, name);
-  } else if (!name.empty() && path::parent_path(name) != folder) {
-    reportError("--weights: " + name + " is not in the folder of " +
-                options.output);
+  std::string weightsFile;
+  if (!placeWeights(weightsFile))
     return false;
-  }
   CheckpointSource source(weightsRoot);
   for (ModuleOp module : modules)
     for (auto file : module.getOps<encoder::SourceOp>()) {
       source.expect(file.getPath().str(), file.getSha256().str());
       llvm::SmallString<128> read(weightsRoot);
-      path::append(read, file.getPath());
-      for (StringRef written : {StringRef(options.output), weightsFile.str()})
+      llvm::sys::path::append(read, file.getPath());
+      for (StringRef written : {options.output, weightsFile})
         if (llvm::sys::fs::equivalent(written, read)) {
           reportError(written + ": is a file of the checkpoint");
           return false;
         }
     }
   std::string error;
-  if (!writeArtifact(model, source, options.output, weightsFile.str().str(),
-                     error)) {
+  if (!writeArtifact(model, source, options.output, weightsFile, error)) {
     reportError(error);
     return false;
   }
