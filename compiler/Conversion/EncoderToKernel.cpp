@@ -37,6 +37,18 @@ namespace {
 /// Linears with more columns than this write their output group by group.
 constexpr int64_t kWideColumns = 1024;
 
+// dialects/ cannot see the table of kernels: what both state must agree.
+static_assert(kernel::kPanelColumns == kPanelColumns);
+
+/// The epilogue's function of the same name.
+Activation activationOf(LinearOp op) {
+  Activation activation = Activation::None;
+  [[maybe_unused]] bool known =
+      parseActivation(stringifyActivationKind(op.getActivation()), activation);
+  assert(known && "the encoder dialect has an activation that no kernel has");
+  return activation;
+}
+
 class KernelBuilder {
 public:
   KernelBuilder(ModuleOp module, const TargetCpu &target)
@@ -320,8 +332,7 @@ LogicalResult KernelBuilder::lower(LinearOp op) {
   shape.ldr = kernel::rowStride(columns);
   shape.bias = op.getBiasAttr() != nullptr;
   shape.residual = op.getResidual() != nullptr;
-  parseActivation(stringifyActivationKind(op.getActivation()),
-                  shape.activation);
+  shape.activation = activationOf(op);
   b.setInsertionPoint(op);
   auto linear = kernel::LinearOp::create(
       b, op.getLoc(), op.getType(), define(row, shape), op.getInput(),
@@ -411,8 +422,7 @@ LogicalResult KernelBuilder::lower(OutputOp op) {
     shape.lda = kernel::rowStride(shape.k);
     shape.ldc = row.panelTile * kernel::kPanelColumns;
     shape.bias = linear.getBiasAttr() != nullptr;
-    parseActivation(stringifyActivationKind(linear.getActivation()),
-                    shape.activation);
+    shape.activation = activationOf(linear);
     FlatSymbolRefAttr transpose;
     if (shared)
       transpose = symbolOf(getTransposePanel(
