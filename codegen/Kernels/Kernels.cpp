@@ -31,12 +31,54 @@ bool encast::parseActivation(std::string_view name, Activation &activation) {
   return false;
 }
 
+static constexpr std::string_view kArithmeticNames[] = {"f32", "bf16", "bf16x3",
+                                                        "bf16x3w", "bf16x6"};
+
+std::string_view encast::arithmeticName(Arithmetic arithmetic) {
+  return kArithmeticNames[static_cast<int>(arithmetic)];
+}
+
+bool encast::parseArithmetic(std::string_view name, Arithmetic &arithmetic) {
+  int index = 0;
+  for (std::string_view known : kArithmeticNames) {
+    if (known == name) {
+      arithmetic = static_cast<Arithmetic>(index);
+      return true;
+    }
+    ++index;
+  }
+  return false;
+}
+
+int encast::activationPlanes(Arithmetic arithmetic) {
+  switch (arithmetic) {
+  case Arithmetic::F32:
+    return 0;
+  case Arithmetic::Bf16:
+    return 1;
+  case Arithmetic::Bf16x3:
+    return 2;
+  case Arithmetic::Bf16x3w:
+  case Arithmetic::Bf16x6:
+    return 3;
+  }
+  return 0;
+}
+
+int encast::weightPlanes(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::Bf16x3w ? 1 : activationPlanes(arithmetic);
+}
+
 const std::vector<KernelRow> &encast::kernelRows() {
   static const std::vector<KernelRow> rows = {
-#define ENCAST_LINEAR_KERNEL(name, features, vectorBytes, rows, panels)        \
-  {#name, KernelFamily::Linear, features, rows, panels, vectorBytes},
-#define ENCAST_ATTENTION_KERNEL(name, features, vectorBytes, queries)          \
-  {#name, KernelFamily::Attention, features, queries, 0, vectorBytes},
+#define ENCAST_LINEAR_KERNEL(name, arithmetic, features, vectorBytes, rows,    \
+                             panels)                                           \
+  {#name,  KernelFamily::Linear, Arithmetic::arithmetic, features, rows,       \
+   panels, vectorBytes},
+#define ENCAST_ATTENTION_KERNEL(name, family, arithmetic, features,            \
+                                vectorBytes, queries)                          \
+  {#name, KernelFamily::family, Arithmetic::arithmetic, features, queries,     \
+   0,     vectorBytes},
 #include "codegen/Kernels/Kernels.def"
   };
   return rows;
@@ -50,10 +92,12 @@ const KernelRow *encast::findKernelRow(std::string_view name) {
 }
 
 const KernelRow *encast::selectKernelRow(KernelFamily family,
+                                         Arithmetic arithmetic,
                                          uint32_t cpuFeatures) {
   const KernelRow *best = nullptr;
   for (const KernelRow &row : kernelRows())
-    if (row.family == family && (row.cpuFeatures & ~cpuFeatures) == 0)
+    if (row.family == family && row.arithmetic == arithmetic &&
+        (row.cpuFeatures & ~cpuFeatures) == 0)
       best = &row;
   return best;
 }
@@ -112,7 +156,21 @@ bool encast::generateAttention(const KernelRow &row,
   return AttentionF32(row, shape).generate(code, error);
 }
 
+int64_t encast::linearWorkspaceBytes(const KernelRow &, const LinearShape &) {
+  return 0;
+}
+
 int64_t encast::attentionWorkspaceBytes(const KernelRow &row,
                                         const AttentionShape &shape) {
   return AttentionF32(row, shape).workspaceBytes();
+}
+
+int64_t encast::packedRowBytes(const AttentionShape &shape) {
+  return activationPlanes(shape.arithmetic) * planeStride(shape.headSize) * 2;
+}
+
+double encast::tileQueryFactor(const AttentionShape &shape) {
+  constexpr double log2E = 1.4426950408889634;
+  double factor = shape.scale * log2E;
+  return shape.arithmetic == Arithmetic::Bf16 ? 128 * factor : factor;
 }

@@ -38,12 +38,44 @@ std::string_view activationName(Activation activation);
 /// The inverse; false if no activation has that name.
 bool parseActivation(std::string_view name, Activation &activation);
 
-enum class KernelFamily { Linear, Attention };
+/// What a product of a linear or of attention is made of. bf16 terms of an f32
+/// value x are hi = bf16(x), mid = bf16(x - hi), lo = bf16(x - hi - mid), each
+/// rounded to nearest even: planes of a value, hi first. A product of values of
+/// several planes is a sum of products of planes, small ones first, in f32.
+enum class Arithmetic {
+  F32,     ///< Fused multiply-adds.
+  Bf16,    ///< hi * hi.
+  Bf16x3,  ///< Two planes each: lo*hi + hi*lo + hi*hi; error about 5e-6.
+  Bf16x3w, ///< Three planes times one, which is exact: weights that are bf16.
+           ///< As exact as f32. Linear only.
+  Bf16x6   ///< Three planes each, the six largest products: exact as f32.
+};
+/// "f32", "bf16", "bf16x3", "bf16x3w", "bf16x6".
+std::string_view arithmeticName(Arithmetic arithmetic);
+bool parseArithmetic(std::string_view name, Arithmetic &arithmetic);
+/// Planes of the activations (queries, keys, values, probabilities); 0 if they
+/// are f32.
+int activationPlanes(Arithmetic arithmetic);
+/// Planes of the weights; 0 if they are f32.
+int weightPlanes(Arithmetic arithmetic);
+
+/// bf16 planes of a row lie one behind the other: plane p of column c at
+/// element p * planeStride(columns) + c; the columns that fill up a plane are
+/// zero. Rows are planeRowStride elements apart, which shares no cache sets.
+constexpr int64_t planeStride(int64_t columns) {
+  return (columns + 31) / 32 * 32;
+}
+constexpr int64_t planeRowStride(int64_t columns, int64_t planes) {
+  return planes * planeStride(columns) + 32;
+}
+
+enum class KernelFamily { Linear, Attention, TileAttention, AttentionPack };
 
 /// A row of Kernels.def.
 struct KernelRow {
   const char *name; ///< e.g. "linear_f32_8x48_avx512".
   KernelFamily family;
+  Arithmetic arithmetic;
   uint32_t cpuFeatures; ///< ENCAST_CPU_* bits it needs (encast_abi.h).
   int rowTile;     ///< Rows (queries) of the full register tile; any number of
                    ///< rows works, multiples of this are fast.
@@ -51,30 +83,65 @@ struct KernelRow {
   int vectorBytes; ///< Width of the vector registers.
 };
 
-/// All rows, the better one later within a family and instruction set.
+/// All rows, the better one later within a family, arithmetic and instruction
+/// set.
 const std::vector<KernelRow> &kernelRows();
 /// The row of that name, or null.
 const KernelRow *findKernelRow(std::string_view name);
-/// The best row of the family for a CPU with these ENCAST_CPU_* bits, or null.
-const KernelRow *selectKernelRow(KernelFamily family, uint32_t cpuFeatures);
+/// The best row of the family and arithmetic for a CPU with these ENCAST_CPU_*
+/// bits, or null.
+const KernelRow *selectKernelRow(KernelFamily family, Arithmetic arithmetic,
+                                 uint32_t cpuFeatures);
 
-/// What a linear kernel bakes in. Strides count floats.
+/// What a linear kernel bakes in. Strides count elements: floats, or bf16 in
+/// planes.
+///
+/// Weights in f32: panels [panels][k][16] of f32. In bf16: pairs of panels
+/// [panels / 2][ceil(k / 32)][weightPlanes][2 tiles][16][16][2] of bf16, where
+/// [i][n][j] of tile t is column 16 t + n at k = 32 step + 2 i + j; columns and
+/// k beyond the last are zero.
+///
+/// Gated: half of the columns are gates, and the result has as many columns as
+/// there are gates: activation(gate) * other. In f32 a panel holds 8 gates,
+/// then the 8 other columns of the same results; in bf16 the first tile of a
+/// pair holds 16 gates, the second the other 16.
 struct LinearShape {
+  Arithmetic arithmetic = Arithmetic::F32;
   int64_t k = 1;    ///< >= 1.
-  int64_t lda = 1;  ///< >= k.
+  int64_t lda = 1;  ///< >= k; of planes planeRowStride(k, activationPlanes).
   int64_t ldc = 16; ///< Row stride of c; 16 if panel-major.
   int64_t ldr = 0;  ///< Row stride of the residual; unused without one.
   bool bias = false;
   bool residual = false;
   Activation activation = Activation::None;
+  bool gated = false;
+  /// The sums start from the f32 values that c holds; neither bias, activation
+  /// nor residual was applied to them. c is row-major.
+  bool accumulate = false;
+  /// 0: c is f32. Else c is that many bf16 planes, cPlaneStride elements apart;
+  /// bf16 kernels only.
+  int cPlanes = 0;
+  int64_t cPlaneStride = 0;
 };
 
 /// What an attention kernel bakes in.
 struct AttentionShape {
-  int64_t headSize = 1; ///< 1 to 256.
-  int64_t ldo = 1;      ///< Row stride of out, in floats.
-  float scale = 1.0f;   ///< Of the scores before the softmax; the kernel folds
-                        ///< log2(e) * scale into q once per query.
+  Arithmetic arithmetic = Arithmetic::F32; ///< Of both products.
+  int64_t headSize = 1;                    ///< 1 to 256.
+  int64_t queryHeads = 1; ///< That share a head of keys and values; >= 1.
+  int64_t window = -1;    ///< Keys at most this far from the query; -1: all.
+  int64_t ldo = 1;        ///< Row stride of out, in elements.
+  float scale = 1.0f;     ///< Of the scores before the softmax; the f32 kernel
+                          ///< folds log2(e) * scale into q once per query, for
+                          ///< tile attention the rows of q carry it already.
+  // Tile attention only, in elements.
+  int64_t ldq = 0;          ///< From a query to the next.
+  int64_t qPlaneStride = 0; ///< From a plane of q to the next.
+  int outPlanes = 0;        ///< 0: out is f32.
+  int64_t outPlaneStride = 0;
+  // Packing only, in elements.
+  int64_t ldkv = 0;          ///< From a token to the next, of k and v.
+  int64_t kvPlaneStride = 0; ///< From a plane of k (v) to the next.
 };
 
 /// Machine code of one kernel, position independent, entry at its first byte,
@@ -82,11 +149,19 @@ struct AttentionShape {
 /// not match or the shape is out of range.
 bool generateLinear(const KernelRow &row, const LinearShape &shape,
                     std::vector<uint8_t> &code, std::string &error);
+/// Of the families Attention, TileAttention and AttentionPack.
 bool generateAttention(const KernelRow &row, const AttentionShape &shape,
                        std::vector<uint8_t> &code, std::string &error);
-/// Bytes of AttentionArgs::workspace.
+/// Bytes of LinearArgs::workspace, 0 if the kernel needs none.
+int64_t linearWorkspaceBytes(const KernelRow &row, const LinearShape &shape);
+/// Bytes of the workspace of an attention kernel.
 int64_t attentionWorkspaceBytes(const KernelRow &row,
                                 const AttentionShape &shape);
+/// What the rows of q of tile attention carry: scale * log2(e), times 128 for
+/// Arithmetic::Bf16, whose exponential is computed in integers.
+double tileQueryFactor(const AttentionShape &shape);
+/// Bytes of a packed row of keys (of values), a multiple of 64.
+int64_t packedRowBytes(const AttentionShape &shape);
 
 } // namespace encast
 

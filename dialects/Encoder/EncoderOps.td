@@ -94,6 +94,20 @@ def Encoder_Index : I32EnumAttr<"IndexInput", "an integer per token", [
 }
 def Encoder_IndexAttr : EnumAttr<Encoder_Dialect, Encoder_Index, "index">;
 
+def Encoder_Precision : I32EnumAttr<"Precision", "how exact a product is", [
+    I32EnumAttrCase<"F32", 0, "f32">,
+    I32EnumAttrCase<"Bf16x3", 1, "bf16x3">,
+    I32EnumAttrCase<"Bf16", 2, "bf16">]> {
+  let cppNamespace = "::encast::encoder";
+  let genSpecializedAttr = 0;
+  let description = [{
+    f32: as a chain of f32 multiply-adds, or better. bf16x3: operands are sums of
+    two bf16 terms, relative error about 5e-6. bf16: operands are rounded to bf16.
+    Sums, norms, softmax statistics and everything elementwise stay f32.
+  }];
+}
+def Encoder_PrecisionAttr : EnumAttr<Encoder_Dialect, Encoder_Precision, "precision">;
+
 class Encoder_Op<string mnemonic, list<Trait> traits = []>
     : Op<Encoder_Dialect, mnemonic, traits>;
 
@@ -205,6 +219,22 @@ def Encoder_CastOp : Encoder_RecipeOp<"cast"> {
   let hasVerifier = 1;
 }
 
+def Encoder_RopeTableOp : Encoder_RecipeOp<"rope_table"> {
+  let summary = "cosines and sines of rotary position embedding";
+  let description = [{
+    [positions, headSize] in f32: row p holds cos(p * f_k) for k = 0 ..
+    headSize / 2 - 1, then sin(p * f_k), with f_k = 1 / theta^(2k / headSize). As
+    Transformers computes it: the power, its inverse and the product are rounded
+    to f32 each.
+
+    Example: `%0 = encoder.rope_table theta 1.0e+06 : tensor<128000x64xf32>`
+  }];
+  let arguments = (ins F64Attr:$theta);
+  let results = (outs Encoder_WeightTensor:$result);
+  let assemblyFormat = "`theta` $theta attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // From tokens to rows
 //===----------------------------------------------------------------------===//
@@ -252,25 +282,40 @@ def Encoder_LinearOp : Encoder_RowsOp<"linear", [
   let description = [{
         result = activation(input * transpose(weight) + bias) + residual
 
-    `weight` is [out, in] as checkpoints store it. The sum over `in` is one chain
-    of fused multiply-adds in its order.
+    or, with a gate (Shazeer, "GLU Variants Improve Transformer", 2020),
+
+        result = activation(input * transpose(gate) + gate_bias)
+                 * (input * transpose(weight) + bias) + residual
+
+    `weight` and `gate` are [out, in] as checkpoints store them. In f32 a sum over
+    `in` is one chain of fused multiply-adds in its order. An element type bf16 of
+    `weight` says that each of its values is one of bf16, which targets with tiles
+    make use of.
 
     Example:
     ```mlir
     %up = encoder.linear %x, @up.weight bias @up.bias activation gelu
         : tensor<?x384xf32> -> tensor<?x1536xf32>
+    %act = encoder.linear %x, @w3 gate @w1 activation silu precision bf16
+        : tensor<?x1024xf32> -> tensor<?x2560xf32>
     ```
   }];
   let arguments = !con((ins Encoder_RowsTensor:$input,
                             FlatSymbolRefAttr:$weight,
                             OptionalAttr<FlatSymbolRefAttr>:$bias,
+                            OptionalAttr<FlatSymbolRefAttr>:$gate,
+                            OptionalAttr<FlatSymbolRefAttr>:$gate_bias,
                             DefaultValuedAttr<Encoder_ActivationAttr,
                               "ActivationKind::None">:$activation,
-                            Optional<Encoder_RowsTensor>:$residual), origin);
+                            Optional<Encoder_RowsTensor>:$residual,
+                            DefaultValuedAttr<Encoder_PrecisionAttr,
+                              "Precision::F32">:$precision), origin);
   let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat = [{
-    $input `,` $weight (`bias` $bias^)? (`activation` `` $activation^)?
-    (`residual` $residual^ `:` type($residual))? attr-dict
+    $input `,` $weight (`bias` $bias^)? (`gate` $gate^)?
+    (`gate_bias` $gate_bias^)? (`activation` `` $activation^)?
+    (`residual` $residual^ `:` type($residual))? (`precision` `` $precision^)?
+    attr-dict
     `:` type($input) `->` type($result)
   }];
   let hasVerifier = 1;
@@ -304,6 +349,62 @@ def Encoder_LayerNormOp : Encoder_RowsOp<"layer_norm", [
   let hasVerifier = 1;
 }
 
+def Encoder_RmsNormOp : Encoder_RowsOp<"rms_norm", [
+    AllTypesMatch<["input", "result"]>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "divides each row, or head, by its root mean square, and scales it";
+  let description = [{
+        result = input / sqrt(mean(input^2) + epsilon) * weight
+
+    With `heads` the columns are that many heads of equal size, each normalized on
+    its own, and `weight` is of one head's size. Source: Zhang and Sennrich, "Root
+    Mean Square Layer Normalization" (2019), section 4.
+
+    Example:
+    ```mlir
+    %n = encoder.rms_norm %x, @gain epsilon 1.0e-5 : tensor<?x1024xf32>
+    %q = encoder.rms_norm %0, @q_gain heads 16 epsilon 1.0e-5 : tensor<?x1024xf32>
+    ```
+  }];
+  let arguments = !con((ins Encoder_RowsTensor:$input,
+                            FlatSymbolRefAttr:$weight,
+                            OptionalAttr<Encast_Heads>:$heads,
+                            F64Attr:$epsilon), origin);
+  let results = (outs Encoder_RowsTensor:$result);
+  let assemblyFormat = [{
+    $input `,` $weight (`heads` $heads^)? `epsilon` $epsilon attr-dict
+    `:` type($input)
+  }];
+  let hasVerifier = 1;
+}
+
+def Encoder_RopeOp : Encoder_RowsOp<"rope", [
+    AllTypesMatch<["input", "result"]>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "rotates each head by its token's position";
+  let description = [{
+    With c, s the halves of row `positions[t]` of `table` (encoder.rope_table), and
+    a, b the halves of a head: result = (a c - b s, b c + a s). Source: Su et al.,
+    "RoFormer" (2021), section 3.2.2, with the pairs (k, k + headSize / 2).
+
+    Example:
+    ```mlir
+    %r = encoder.rope %q, %positions in @rope heads 16
+        : tensor<?x1024xf32>, tensor<?xi32>
+    ```
+  }];
+  let arguments = !con((ins Encoder_RowsTensor:$input,
+                            Encoder_IndexTensor:$positions,
+                            FlatSymbolRefAttr:$table,
+                            Encast_Heads:$heads), origin);
+  let results = (outs Encoder_RowsTensor:$result);
+  let assemblyFormat = [{
+    $input `,` $positions `in` $table `heads` $heads attr-dict
+    `:` type($input) `,` type($positions)
+  }];
+  let hasVerifier = 1;
+}
+
 def Encoder_ActivationOp : Encoder_RowsOp<"activation", [
     AllTypesMatch<["input", "result"]>]> {
   let summary = "an elementwise function";
@@ -317,6 +418,15 @@ def Encoder_ActivationOp : Encoder_RowsOp<"activation", [
 def Encoder_AddOp : Encoder_RowsOp<"add", [Commutative,
     AllTypesMatch<["lhs", "rhs", "result"]>]> {
   let summary = "the sum of two values";
+  let arguments = !con((ins Encoder_RowsTensor:$lhs, Encoder_RowsTensor:$rhs),
+                       origin);
+  let results = (outs Encoder_RowsTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+}
+
+def Encoder_MultiplyOp : Encoder_RowsOp<"multiply", [Commutative,
+    AllTypesMatch<["lhs", "rhs", "result"]>]> {
+  let summary = "the elementwise product of two values";
   let arguments = !con((ins Encoder_RowsTensor:$lhs, Encoder_RowsTensor:$rhs),
                        origin);
   let results = (outs Encoder_RowsTensor:$result);
@@ -367,20 +477,27 @@ def Encoder_AttentionOp : Encoder_RowsOp<"attention", [
                       * scale) . value_h[j]
 
     Query rows may be all tokens or selected ones; keys and values are all tokens.
+    With fewer `key_heads` than heads, query head h reads head h * key_heads /
+    heads of keys and values (Ainslie et al., "GQA", 2023). With a `window`, key j
+    counts only if |i - j| <= window, i and j positions in the sequence.
     Source: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.
 
     Example:
     ```mlir
-    %context = encoder.attention %q, %k, %v heads 12 scale 0.125
-        : tensor<?x768xf32>, tensor<?x768xf32>
+    %context = encoder.attention %q, %k, %v heads 16 key_heads 8 scale 0.125
+        : tensor<?x1024xf32>, tensor<?x512xf32>
     ```
   }];
   let arguments = !con((ins Encoder_RowsTensor:$query, Encoder_RowsTensor:$key,
                             Encoder_RowsTensor:$value, Encast_Heads:$heads,
-                            F64Attr:$scale), origin);
+                            OptionalAttr<Encast_Heads>:$key_heads,
+                            F64Attr:$scale, OptionalAttr<Encast_Index>:$window,
+                            DefaultValuedAttr<Encoder_PrecisionAttr,
+                              "Precision::F32">:$precision), origin);
   let results = (outs Encoder_RowsTensor:$result);
   let assemblyFormat = [{
-    $query `,` $key `,` $value `heads` $heads `scale` $scale attr-dict
+    $query `,` $key `,` $value `heads` $heads (`key_heads` $key_heads^)?
+    `scale` $scale (`window` $window^)? (`precision` `` $precision^)? attr-dict
     `:` type($query) `,` type($key)
   }];
   let hasVerifier = 1;
@@ -388,7 +505,36 @@ def Encoder_AttentionOp : Encoder_RowsOp<"attention", [
     int64_t getHeadSize() {
       return getQuery().getType().getDimSize(1) / getHeads();
     }
+    /// Heads of keys and values.
+    int64_t getHeadsOfKeys() { return getKeyHeads().value_or(getHeads()); }
   }];
+}
+
+def Encoder_ShortConvOp : Encoder_RowsOp<"short_conv", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a sum over neighbouring tokens, for each channel";
+  let description = [{
+        result[t] = w[0] input[t - 1] + w[1] input[t] + w[2] input[t + 1] + bias
+
+    within each sequence; what lies outside of it is zero. `weight` is [channels,
+    1, 3], as checkpoints store depthwise convolutions. The result may be of
+    selected rows; the input is of all tokens.
+
+    Example:
+    ```mlir
+    %y = encoder.short_conv %g, @conv.weight
+        : tensor<?x1024xf32> -> tensor<?x1024xf32>
+    ```
+  }];
+  let arguments = !con((ins Encoder_RowsTensor:$input,
+                            FlatSymbolRefAttr:$weight,
+                            OptionalAttr<FlatSymbolRefAttr>:$bias), origin);
+  let results = (outs Encoder_RowsTensor:$result);
+  let assemblyFormat = [{
+    $input `,` $weight (`bias` $bias^)? attr-dict
+    `:` type($input) `->` type($result)
+  }];
+  let hasVerifier = 1;
 }
 
 def Encoder_SelectRowsOp : Encoder_RowsOp<"select_rows"> {

@@ -10,16 +10,20 @@
 #define ENCAST_FRONTENDS_MODELS_MODELSPEC_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace encast {
 
-/// A checkpoint tensor; `file` is relative to the model's folder.
+/// A checkpoint tensor, or rows of it; `file` is relative to the model's
+/// folder.
 struct TensorRef {
   std::string file, name;
-  std::vector<int64_t> shape;
-  std::string type; ///< "f32", "f16" or "bf16", as stored.
+  std::vector<int64_t> shape;      ///< As stored.
+  std::string type;                ///< "f32", "f16" or "bf16", as stored.
+  int64_t firstRow = 0, rows = -1; ///< Rows used; -1: all.
+  bool exactlyBf16 = false; ///< Every value is one of bf16 (matrices only).
   bool present() const { return !name.empty(); }
 };
 
@@ -27,51 +31,71 @@ struct TensorRef {
 struct LinearSpec {
   std::string name; ///< e.g. "encoder.layer.0.attention.self.query".
   TensorRef weight, bias;
+  bool present() const { return weight.present(); }
 };
 
-/// Layer normalization; bias may be absent.
+/// Layer or root-mean-square normalization; the bias may be absent, and so may
+/// the whole norm (no weight).
 struct NormSpec {
+  enum class Kind { Layer, RootMeanSquare };
   std::string name;
   TensorRef weight, bias;
   double epsilon = 1e-12;
+  Kind kind = Kind::Layer;
+  bool present() const { return weight.present(); }
 };
 
-/// One post-norm transformer block:
-///   x = norm1(x + output(attention(query(x), key(x), value(x))))
-///   x = norm2(x + down(activation(up(x))))
-struct BlockSpec {
+/// Rotary position embedding of whole heads, pairs (k, k + headSize / 2), with
+/// frequencies theta^(-2k / headSize). Source: Su et al., "RoFormer" (2021),
+/// section 3.2.2.
+struct RopeSpec {
+  double theta = 0; ///< 0: none.
+};
+
+/// output(attention(query(x), key(x), value(x)))
+struct AttentionSpec {
   LinearSpec query, key, value, output;
-  NormSpec attentionNorm;
-  LinearSpec up, down;
-  NormSpec feedForwardNorm;
+  NormSpec queryNorm, keyNorm; ///< Of each head, [headSize]; may be absent.
+  RopeSpec rope;               ///< Behind the norms.
+  int64_t window = -1; ///< Keys at most this far from the query; -1: all.
 };
 
-/// x = norm(words[id] + types[token type] + positions[position]).
+/// output(scale(x) * conv(gate(x) * input(x))), where conv sums over the token
+/// before, the token itself and the token behind, for each channel; zero
+/// outside of the sequence.
+struct ShortConvSpec {
+  std::string name;
+  LinearSpec gate, scale, input;
+  TensorRef weight, bias; ///< [hidden, 1, 3]; [hidden], may be absent.
+  LinearSpec output;
+};
+
+/// down(activation(gate(x)) * up(x)), or down(activation(up(x))) without a
+/// gate.
+struct FeedForwardSpec {
+  LinearSpec gate, up, down;
+};
+
+/// One transformer block. Post-norm:
+///   x = mixerNorm(x + mixer(x))
+///   x = feedForwardNorm(x + feedForward(x))
+/// Pre-norm (ModelSpec::preNorm):
+///   x = x + mixer(mixerNorm(x))
+///   x = x + feedForward(feedForwardNorm(x))
+struct BlockSpec {
+  enum class Mixer { Attention, ShortConv };
+  Mixer mixer = Mixer::Attention;
+  AttentionSpec attention;             ///< Mixer::Attention.
+  ShortConvSpec conv;                  ///< Mixer::ShortConv.
+  NormSpec mixerNorm, feedForwardNorm; ///< Absent: identity.
+  FeedForwardSpec feedForward;
+};
+
+/// x = norm(words[id] + types[token type] + positions[position]); tables and
+/// the norm may be absent, all but the words.
 struct EmbeddingSpec {
   TensorRef words, positions, types;
   NormSpec norm;
-};
-
-/// What is computed from the last hidden state x [T, H]; one per output.
-struct OutputSpec {
-  enum class Kind {
-    LastHiddenState,   ///< x
-    Pooler,            ///< tanh(dense(x[first]))
-    SentenceEmbedding, ///< the sentence-transformers chain
-    PooledLogits,      ///< classifier(pooled): `logits`, `nsp_logits`
-    TokenLogits,       ///< classifier(x)
-    VocabularyLogits,  ///< decoder(norm(activation(transform(x))))
-    TokenColumn        ///< one column of classifier(x): start and end logits
-  };
-  std::string name; ///< As contract: "logits", "token_logits", ...
-  Kind kind = Kind::LastHiddenState;
-  /// PooledLogits, TokenLogits, TokenColumn; the decoder of VocabularyLogits,
-  /// whose weight may be the word table.
-  LinearSpec classifier;
-  LinearSpec transform; ///< VocabularyLogits.
-  NormSpec transformNorm;
-  std::string transformActivation;
-  int64_t column = 0; ///< TokenColumn.
 };
 
 enum class PoolingMode {
@@ -83,7 +107,36 @@ enum class PoolingMode {
   LastToken
 };
 
-/// One module of a sentence-transformers chain behind the transformer.
+/// What is computed from the last hidden state x [T, H]; one per output.
+struct OutputSpec {
+  enum class Kind {
+    LastHiddenState,   ///< x
+    Pooler,            ///< tanh(dense(x[first]))
+    SentenceEmbedding, ///< the sentence-transformers chain
+    TokenEmbeddings,   ///< the chain's modules without pooling, on all tokens
+    PooledLogits,      ///< classifier(pooled): `logits`, `nsp_logits`
+    TokenLogits,       ///< classifier(transformed x)
+    VocabularyLogits,  ///< the same over the vocabulary (decoder)
+    TokenColumn ///< one column of classifier(transformed x): start, end logits
+  };
+  std::string name; ///< As contract: "logits", "token_logits", ...
+  Kind kind = Kind::LastHiddenState;
+  /// PooledLogits, TokenLogits, TokenColumn; the decoder of VocabularyLogits,
+  /// whose weight may be the word table.
+  LinearSpec classifier;
+  /// In front of the classifier: transformNorm(transformActivation(transform)),
+  /// each may be absent. Of PooledLogits only where `pooling` is given.
+  LinearSpec transform;
+  NormSpec transformNorm;
+  std::string transformActivation = "none"; ///< A name of Activations.def.
+  /// PooledLogits: how tokens are pooled in front of the transform; absent: the
+  /// pooler.
+  std::optional<PoolingMode> pooling;
+  int64_t column = 0; ///< TokenColumn.
+};
+
+/// One module of a sentence-transformers chain behind the transformer. Without
+/// Pooling the chain is of TokenEmbeddings.
 struct SentenceModule {
   enum class Kind { Pooling, Dense, Normalize, LayerNorm };
   Kind kind = Kind::Normalize;
@@ -98,13 +151,20 @@ struct SentenceModule {
 struct ModelSpec {
   std::string family; ///< "bert"
   int64_t hidden = 0, layers = 0, heads = 0, feedForward = 0, vocabulary = 0;
+  int64_t keyValueHeads = 0; ///< Divides heads.
+  int64_t headSize = 0;
   int64_t maxTokens = 0, tokenTypes = 0;
   int64_t padId = -1;
   std::string activation; ///< Of the feed-forward, a name of Activations.def.
   EmbeddingSpec embedding;
+  bool preNorm = false;
   std::vector<BlockSpec> blocks;
-  LinearSpec pooler; ///< May be absent.
+  NormSpec finalNorm; ///< Behind the last block; may be absent.
+  LinearSpec pooler;  ///< May be absent.
   std::vector<SentenceModule> sentence;
+  /// Callers may give attended_length: tokens behind it are queries but no
+  /// keys, and the convolution sees them (ColBERT's query expansion).
+  bool attendedLength = false;
   std::vector<OutputSpec> outputs; ///< All that are asked, in contract's order.
   int64_t defaultOutput = 0;       ///< Index into outputs.
   std::string metadataJson; ///< Labels, prompts, max_seq_length, licence.

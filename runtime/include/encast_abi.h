@@ -35,7 +35,7 @@
 extern "C" {
 #endif
 
-#define ENCAST_ABI_VERSION 1u
+#define ENCAST_ABI_VERSION 2u
 /* The oldest version that this runtime still reads. */
 #define ENCAST_ABI_OLDEST 1u
 #define ENCAST_ABI_MAGIC 0x54534143u /* "CAST" */
@@ -93,9 +93,10 @@ enum {
  *   ATTENTION_* tiles of queries that lie in one sequence, times heads: `row`,
  *             `rows` are queries, `panel` is the head, `key`, `keys` the tokens
  *             of the sequence. Query rows are TOKENS, or SELECTED rows that
- *             follow each other and lie in one sequence. They are cut into as
- *             few tiles as max_rows allows, of one size, a multiple of
- * row_tile; the last one may be smaller.
+ *             follow each other and lie in one sequence; ATTENTION_RUNS the
+ *             same, of which each is also the token behind the one before. They
+ *             are cut into as few tiles as max_rows allows, of one size, a
+ *             multiple of row_tile; the last one may be smaller.
  */
 typedef enum encast_abi_domain {
   ENCAST_DOMAIN_TOKENS = 0,
@@ -103,7 +104,8 @@ typedef enum encast_abi_domain {
   ENCAST_DOMAIN_PICKED = 2,
   ENCAST_DOMAIN_SEQUENCES = 3,
   ENCAST_DOMAIN_ATTENTION_TOKENS = 4,
-  ENCAST_DOMAIN_ATTENTION_SELECTED = 5
+  ENCAST_DOMAIN_ATTENTION_SELECTED = 5,
+  ENCAST_DOMAIN_ATTENTION_RUNS = 6
 } encast_abi_domain;
 
 /* What the address of a slot is. Index slots hold int32 values. */
@@ -112,7 +114,9 @@ typedef enum encast_abi_slot_kind {
   ENCAST_SLOT_OUTPUT = 1,    /* the caller's memory; `index` is the output */
   ENCAST_SLOT_IDS = 2,       /* [T] token ids */
   ENCAST_SLOT_TYPES = 3,     /* [T] token type ids, zeros if not given */
-  ENCAST_SLOT_POSITIONS = 4, /* [T] position in the sequence, from 0 */
+  ENCAST_SLOT_POSITIONS = 4, /* [T + 1] position in the sequence, from 0; at T
+                                stands 0, so that a token is the last of its
+                                sequence if 0 follows */
   ENCAST_SLOT_SELECTED = 5,  /* token row of each SELECTED row */
   ENCAST_SLOT_FIRST = 6,     /* [B] row of each sequence's first token, in the
                                 rows that this run's tail is computed for:
@@ -166,8 +170,19 @@ typedef struct encast_abi_item {
   int64_t panel;  /* first panel of 16 columns, or the head */
   int64_t panels; /* number of panels; 0 where the call has none */
   int64_t key;    /* ATTENTION_*: first token row of the sequence */
-  int64_t keys;   /* ATTENTION_*: tokens of the sequence */
+  int64_t keys;   /* ATTENTION_*: tokens of the sequence that are attended */
+  int64_t position; /* ATTENTION_TOKENS, _RUNS: of query `row` in its sequence */
+  int64_t packed;   /* ATTENTION_*: packed row of the sequence's first token */
 } encast_abi_item;
+
+/*
+ * Packed rows: where attention wants keys in blocks of 32 that belong to one
+ * sequence, sequence b with first token row r starts at packed row
+ * ENCAST_PACKED_ROW(r, b), and T tokens in B sequences take
+ * ENCAST_PACKED_ROWS(T, B) rows.
+ */
+#define ENCAST_PACKED_ROW(row, sequence) (((row) + 31 * (sequence)) / 32 * 32)
+#define ENCAST_PACKED_ROWS(tokens, sequences) ((tokens) + 31 * (sequences))
 
 typedef void (*encast_abi_function)(const encast_abi_context *context,
                                     const encast_abi_item *item);

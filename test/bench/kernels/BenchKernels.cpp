@@ -122,7 +122,8 @@ private:
   std::vector<Case> cases;
   const FmaPeak peak256{32};
   const std::unique_ptr<FmaPeak> peak512{
-      selectKernelRow(KernelFamily::Linear, hostFeatures())->vectorBytes == 64
+      selectKernelRow(KernelFamily::Linear, Arithmetic::F32, hostFeatures())
+                  ->vectorBytes == 64
           ? new FmaPeak(64)
           : nullptr};
   const FrontEndProbe frontEnd;
@@ -409,7 +410,7 @@ int main(int argc, char **argv) {
     std::fputs(kHelp, stderr);
     return 1;
   }
-  if (!selectKernelRow(KernelFamily::Linear, hostFeatures())) {
+  if (!selectKernelRow(KernelFamily::Linear, Arithmetic::F32, hostFeatures())) {
     std::fprintf(stderr, "bench-kernels: error: this CPU lacks avx2\n");
     return 1;
   }

@@ -23,18 +23,23 @@ TEST(KernelTable, HasUniqueNamesThatAreFound) {
 TEST(KernelTable, SelectsTheBestRowThatTheCpuCanRun) {
   const uint32_t avx2 = ENCAST_CPU_AVX2;
   const uint32_t avx512 = ENCAST_CPU_AVX2 | ENCAST_CPU_AVX512;
-  EXPECT_STREQ(selectKernelRow(KernelFamily::Linear, avx2)->name,
-               "linear_f32_6x16_avx2");
-  EXPECT_STREQ(selectKernelRow(KernelFamily::Linear, avx512)->name,
-               "linear_f32_8x48_avx512");
   EXPECT_STREQ(
-      selectKernelRow(KernelFamily::Linear, avx512 | ENCAST_CPU_AMX_BF16)->name,
+      selectKernelRow(KernelFamily::Linear, Arithmetic::F32, avx2)->name,
+      "linear_f32_6x16_avx2");
+  EXPECT_STREQ(
+      selectKernelRow(KernelFamily::Linear, Arithmetic::F32, avx512)->name,
       "linear_f32_8x48_avx512");
-  EXPECT_EQ(selectKernelRow(KernelFamily::Linear, 0), nullptr);
-  EXPECT_STREQ(selectKernelRow(KernelFamily::Attention, avx2)->name,
-               "attention_f32_24_avx2");
-  EXPECT_STREQ(selectKernelRow(KernelFamily::Attention, avx512)->name,
-               "attention_f32_48_avx512");
+  EXPECT_STREQ(selectKernelRow(KernelFamily::Linear, Arithmetic::F32,
+                               avx512 | ENCAST_CPU_AMX_BF16)
+                   ->name,
+               "linear_f32_8x48_avx512");
+  EXPECT_EQ(selectKernelRow(KernelFamily::Linear, Arithmetic::F32, 0), nullptr);
+  EXPECT_STREQ(
+      selectKernelRow(KernelFamily::Attention, Arithmetic::F32, avx2)->name,
+      "attention_f32_24_avx2");
+  EXPECT_STREQ(
+      selectKernelRow(KernelFamily::Attention, Arithmetic::F32, avx512)->name,
+      "attention_f32_48_avx512");
 }
 
 TEST(KernelTable, GroupsWholeTilesOfQueries) {
