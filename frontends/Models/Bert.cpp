@@ -175,13 +175,14 @@ void bindBase(ImportContext &context, const BertConfig &bert,
                           bert.epsilon);
     };
     BlockSpec block;
-    block.query = linear("attention.self.query", hidden, hidden);
-    block.key = linear("attention.self.key", hidden, hidden);
-    block.value = linear("attention.self.value", hidden, hidden);
-    block.output = linear("attention.output.dense", hidden, hidden);
-    block.attentionNorm = norm("attention.output.LayerNorm");
-    block.up = linear("intermediate.dense", feedForward, hidden);
-    block.down = linear("output.dense", hidden, feedForward);
+    AttentionSpec &attention = block.attention;
+    attention.query = linear("attention.self.query", hidden, hidden);
+    attention.key = linear("attention.self.key", hidden, hidden);
+    attention.value = linear("attention.self.value", hidden, hidden);
+    attention.output = linear("attention.output.dense", hidden, hidden);
+    block.mixerNorm = norm("attention.output.LayerNorm");
+    block.feedForward.up = linear("intermediate.dense", feedForward, hidden);
+    block.feedForward.down = linear("output.dense", hidden, feedForward);
     block.feedForwardNorm = norm("output.LayerNorm");
     spec.blocks.push_back(block);
   }
@@ -321,6 +322,8 @@ bool importBert(ImportContext &context) {
   spec.hidden = bert.hidden;
   spec.layers = bert.layers;
   spec.heads = bert.heads;
+  spec.keyValueHeads = bert.heads;
+  spec.headSize = bert.hidden / bert.heads;
   spec.feedForward = bert.feedForward;
   spec.vocabulary = bert.vocabulary;
   spec.maxTokens = bert.positions;

@@ -72,6 +72,8 @@ TEST(Bert, FillsTheSpecOfABaseModel) {
   EXPECT_EQ(spec.hidden, 8);
   EXPECT_EQ(spec.layers, 2);
   EXPECT_EQ(spec.heads, 2);
+  EXPECT_EQ(spec.keyValueHeads, 2);
+  EXPECT_EQ(spec.headSize, 4);
   EXPECT_EQ(spec.feedForward, 12);
   EXPECT_EQ(spec.vocabulary, 11);
   EXPECT_EQ(spec.maxTokens, 16);
@@ -83,7 +85,7 @@ TEST(Bert, FillsTheSpecOfABaseModel) {
   EXPECT_EQ(spec.embedding.words.type, "f32");
   EXPECT_EQ(spec.embedding.norm.epsilon, 1e-12);
   ASSERT_EQ(spec.blocks.size(), 2u);
-  const LinearSpec &down = spec.blocks[1].down;
+  const LinearSpec &down = spec.blocks[1].feedForward.down;
   EXPECT_EQ(down.name, "encoder.layer.1.output.dense");
   EXPECT_EQ(down.weight.name, "bert.encoder.layer.1.output.dense.weight");
   EXPECT_EQ(down.weight.shape, (std::vector<int64_t>{8, 12}));
@@ -101,7 +103,7 @@ TEST(Bert, FillsTheSpecOfABaseModel) {
 TEST(Bert, TakesTensorsWithoutPrefix) {
   Import result = import(BertFolder(""));
   ASSERT_TRUE(result.ok) << result.error;
-  EXPECT_EQ(result.spec.blocks[0].query.weight.name,
+  EXPECT_EQ(result.spec.blocks[0].attention.query.weight.name,
             "encoder.layer.0.attention.self.query.weight");
 }
 
@@ -137,7 +139,7 @@ TEST(Bert, KeepsTheStoredTypeOfEachTensor) {
   Import result = import(model);
   ASSERT_TRUE(result.ok) << result.error;
   EXPECT_EQ(result.spec.embedding.words.type, "f16");
-  EXPECT_EQ(result.spec.blocks[0].down.weight.type, "bf16");
+  EXPECT_EQ(result.spec.blocks[0].feedForward.down.weight.type, "bf16");
 }
 
 TEST(Bert, RefusesWeightsOfOtherTypes) {
