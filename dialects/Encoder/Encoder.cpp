@@ -51,7 +51,8 @@ bool encast::encoder::isRowsType(Type type) {
 bool encast::encoder::isIndexType(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && tensor.getRank() == 1 && tensor.isDynamicDim(0) &&
-         tensor.getElementType().isSignlessInteger(32) && !tensor.getEncoding();
+         tensor.getElementType().isSignlessInteger(32) &&
+         (!tensor.getEncoding() || getRows(tensor) == Rows::Selected);
 }
 
 bool encast::encoder::isWeightType(Type type) {
@@ -114,6 +115,10 @@ static LogicalResult verifyModel(Operation *op, Attribute attr) {
   for (StringRef name : {"family", "metadata"})
     if (!model.getAs<StringAttr>(name))
       return complain() << "has no string " << name;
+  Attribute attended = model.get("attended_length");
+  if (attended && !isa<UnitAttr>(attended))
+    return complain() << "expects attended_length without a value, but got "
+                      << attended;
   return success();
 }
 
@@ -192,6 +197,19 @@ LogicalResult SliceOp::verify() {
   return success();
 }
 
+LogicalResult SliceColumnsOp::verify() {
+  RankedTensorType from = tensorType(getInput()), to = tensorType(getResult());
+  int64_t begin = getBegin();
+  if (from.getElementType() != to.getElementType() || from.getRank() != 2 ||
+      to.getRank() != 2 || from.getDimSize(0) != to.getDimSize(0))
+    return emitOpError() << "cannot take a " << to << " from a " << from;
+  if (begin > from.getDimSize(1) - to.getDimSize(1))
+    return emitOpError() << "takes columns " << begin << " to "
+                         << begin + to.getDimSize(1) << " of "
+                         << from.getDimSize(1);
+  return success();
+}
+
 static LogicalResult expectFinite(Operation *op, StringRef what,
                                   FloatAttr number) {
   if (number.getValue().isFinite())
@@ -208,6 +226,19 @@ LogicalResult CastOp::verify() {
   if (tensorType(getInput()).getShape() != tensorType(getResult()).getShape())
     return emitOpError() << "changes the shape of " << getInput().getType()
                          << " to " << getResult().getType();
+  return success();
+}
+
+LogicalResult RopeTableOp::verify() {
+  if (!getTheta().isFinite() || getTheta().isNegative() || getTheta().isZero())
+    return emitOpError() << "expects a finite theta above 0, but got "
+                         << getThetaAttr();
+  RankedTensorType type = tensorType(getResult());
+  if (type.getRank() != 2 || type.getDimSize(1) % 2 ||
+      !type.getElementType().isF32())
+    return emitOpError()
+           << "expects a matrix of f32 with an even number of columns, but got "
+           << type;
   return success();
 }
 
@@ -240,6 +271,8 @@ static LogicalResult expectVector(Operation *op, StringRef role,
 
 /// How many values an index has; 1 if the module does not say.
 static int64_t valuesOf(Value index) {
+  if (auto select = index.getDefiningOp<SelectRowsOp>())
+    index = select.getInput();
   auto input = index.getDefiningOp<InputOp>();
   if (!input)
     return 1;
@@ -271,7 +304,7 @@ LogicalResult encast::encoder::verifyTables(Operation *op, ValueRange indices,
                                << attr;
     FailureOr<RankedTensorType> type =
         lookupWeight(op, "table", symbol, symbols);
-    if (failed(type))
+    if (failed(type) || failed(expectRows(op, index, Rows::Tokens)))
       return failure();
     if (type->getRank() != 2 || type->getDimSize(1) != columns ||
         type->getDimSize(0) < valuesOf(index))
@@ -286,19 +319,30 @@ LogicalResult EmbeddingOp::verifySymbolUses(SymbolTableCollection &tables) {
   return verifyTables(*this, getIndices(), getTables(), getResult(), tables);
 }
 
-LogicalResult LinearOp::verifySymbolUses(SymbolTableCollection &tables) {
-  FailureOr<RankedTensorType> type =
-      lookupWeight(*this, "weight", getWeightAttr(), tables);
+/// `matrix` is [out, in], `bias` is [out] or null.
+static LogicalResult expectLinear(LinearOp op, StringRef role,
+                                  FlatSymbolRefAttr matrix, StringRef biasRole,
+                                  FlatSymbolRefAttr bias,
+                                  SymbolTableCollection &tables) {
+  FailureOr<RankedTensorType> type = lookupWeight(op, role, matrix, tables);
   if (failed(type))
     return failure();
-  int64_t in = getColumns(getInput()), out = getColumns(getResult());
-  if (type->getRank() != 2 || type->getDimSize(0) != out ||
-      type->getDimSize(1) != in)
-    return emitOpError() << "expects a weight of shape [" << out << ", " << in
-                         << "], but " << getWeightAttr() << " is a " << *type;
-  if (getBiasAttr())
-    return expectVector(*this, "bias", getBiasAttr(), out, tables);
-  return success();
+  int64_t in = getColumns(op.getInput()), out = getColumns(op.getResult());
+  if (type->getShape() != ArrayRef<int64_t>({out, in}))
+    return op.emitOpError() << "expects a " << role << " of shape [" << out
+                            << ", " << in << "], but " << matrix << " is a "
+                            << *type;
+  return bias ? expectVector(op, biasRole, bias, out, tables) : success();
+}
+
+LogicalResult LinearOp::verifySymbolUses(SymbolTableCollection &tables) {
+  if (failed(expectLinear(*this, "weight", getWeightAttr(), "bias",
+                          getBiasAttr(), tables)))
+    return failure();
+  if (!getGateAttr())
+    return success();
+  return expectLinear(*this, "gate", getGateAttr(), "gate_bias",
+                      getGateBiasAttr(), tables);
 }
 
 LogicalResult LayerNormOp::verifySymbolUses(SymbolTableCollection &tables) {
@@ -307,6 +351,42 @@ LogicalResult LayerNormOp::verifySymbolUses(SymbolTableCollection &tables) {
     return failure();
   if (getBiasAttr())
     return expectVector(*this, "bias", getBiasAttr(), columns, tables);
+  return success();
+}
+
+LogicalResult RmsNormOp::verifySymbolUses(SymbolTableCollection &tables) {
+  int64_t size = getColumns(getInput()) / int64_t(getHeads().value_or(1));
+  return expectVector(*this, "weight", getWeightAttr(), size, tables);
+}
+
+LogicalResult RopeOp::verifySymbolUses(SymbolTableCollection &tables) {
+  FailureOr<RankedTensorType> type =
+      lookupWeight(*this, "table", getTableAttr(), tables);
+  if (failed(type))
+    return failure();
+  int64_t headSize = getColumns(getInput()) / int64_t(getHeads());
+  int64_t positions = valuesOf(getPositions());
+  if (type->getRank() != 2 || type->getDimSize(1) != headSize ||
+      type->getDimSize(0) < positions || !type->getElementType().isF32())
+    return emitOpError() << "expects a table of f32, " << headSize
+                         << " columns and at least " << positions
+                         << " rows, but " << getTableAttr() << " is a "
+                         << *type;
+  return success();
+}
+
+LogicalResult ShortConvOp::verifySymbolUses(SymbolTableCollection &tables) {
+  FailureOr<RankedTensorType> type =
+      lookupWeight(*this, "weight", getWeightAttr(), tables);
+  if (failed(type))
+    return failure();
+  int64_t channels = getColumns(getInput());
+  if (type->getShape() != ArrayRef<int64_t>({channels, 1, 3}))
+    return emitOpError() << "expects a weight of shape [" << channels
+                         << ", 1, 3], but " << getWeightAttr() << " is a "
+                         << *type;
+  if (getBiasAttr())
+    return expectVector(*this, "bias", getBiasAttr(), channels, tables);
   return success();
 }
 
@@ -354,6 +434,10 @@ void InputOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), stringifyIndexInput(getIndex()));
 }
 
+LogicalResult InputOp::verify() {
+  return expectRows(*this, getResult(), Rows::Tokens);
+}
+
 LogicalResult LinearOp::verify() {
   if (getRows(getInput()) != getRows(getResult()))
     return emitOpError() << "changes the rows of " << getInput().getType()
@@ -362,14 +446,49 @@ LogicalResult LinearOp::verify() {
     return emitOpError() << "expects a residual of type "
                          << getResult().getType() << ", but got "
                          << getResidual().getType();
+  if (!getGateAttr() && getGateBiasAttr())
+    return emitOpError("has a gate_bias, but no gate");
+  if (getGateAttr() && !getBiasAttr() != !getGateBiasAttr())
+    return emitOpError() << "has a " << (getBiasAttr() ? "bias" : "gate_bias")
+                         << ", but no "
+                         << (getBiasAttr() ? "gate_bias" : "bias");
   return success();
 }
 
-LogicalResult LayerNormOp::verify() {
-  if (getEpsilon().isFinite() && !getEpsilon().isNegative())
+static LogicalResult verifyEpsilon(Operation *op, FloatAttr epsilon) {
+  if (epsilon.getValue().isFinite() && !epsilon.getValue().isNegative())
     return success();
-  return emitOpError() << "expects a finite epsilon of at least 0, but got "
-                       << getEpsilonAttr();
+  return op->emitOpError() << "expects a finite epsilon of at least 0, but got "
+                           << epsilon;
+}
+
+/// `columns` are `heads` heads of equal size.
+static LogicalResult verifyHeads(Operation *op, int64_t columns,
+                                 int64_t heads) {
+  if (columns % heads == 0)
+    return success();
+  return op->emitOpError() << "cannot split " << columns << " columns into "
+                           << heads << " heads";
+}
+
+LogicalResult LayerNormOp::verify() {
+  return verifyEpsilon(*this, getEpsilonAttr());
+}
+
+LogicalResult RmsNormOp::verify() {
+  if (failed(verifyEpsilon(*this, getEpsilonAttr())))
+    return failure();
+  return verifyHeads(*this, getColumns(getInput()), getHeads().value_or(1));
+}
+
+LogicalResult RopeOp::verify() {
+  int64_t columns = getColumns(getInput()), heads = getHeads();
+  if (failed(verifyHeads(*this, columns, heads)))
+    return failure();
+  if (columns / heads % 2)
+    return emitOpError() << "cannot split heads of size " << columns / heads
+                         << " into halves";
+  return expectRows(*this, getPositions(), getRows(getInput()));
 }
 
 LogicalResult ColumnsOp::verify() {
@@ -398,23 +517,37 @@ LogicalResult ConcatColumnsOp::verify() {
 }
 
 LogicalResult AttentionOp::verify() {
-  int64_t columns = getColumns(getQuery());
-  int64_t heads = getHeads();
-  if (columns % heads)
-    return emitOpError() << "cannot split " << columns << " columns into "
-                         << heads << " heads";
-  if (failed(expectFinite(*this, "scale", getScaleAttr())) ||
+  int64_t heads = getHeads(), keyHeads = getHeadsOfKeys();
+  if (failed(verifyHeads(*this, getColumns(getQuery()), heads)) ||
+      failed(expectFinite(*this, "scale", getScaleAttr())) ||
       failed(expectRows(*this, getQuery(), {Rows::Tokens, Rows::Selected})) ||
       failed(expectRows(*this, getKey(), Rows::Tokens)))
     return failure();
-  return expectSameColumns(*this, getQuery(), getKey());
+  if (heads % keyHeads)
+    return emitOpError() << "cannot share " << keyHeads << " heads of keys by "
+                         << heads << " heads";
+  if (getColumns(getKey()) != keyHeads * getHeadSize())
+    return emitOpError() << "expects keys of " << keyHeads << " heads of size "
+                         << getHeadSize() << ", but got " << getKey().getType();
+  return success();
+}
+
+LogicalResult ShortConvOp::verify() {
+  if (failed(expectRows(*this, getInput(), Rows::Tokens)) ||
+      failed(expectRows(*this, getResult(), {Rows::Tokens, Rows::Selected})))
+    return failure();
+  return expectSameColumns(*this, getInput(), getResult());
 }
 
 LogicalResult SelectRowsOp::verify() {
   if (failed(expectRows(*this, getInput(), Rows::Tokens)) ||
       failed(expectRows(*this, getResult(), Rows::Selected)))
     return failure();
-  return expectSameColumns(*this, getInput(), getResult());
+  RankedTensorType from = getInput().getType(), to = getResult().getType();
+  if (from.getShape() == to.getShape() &&
+      from.getElementType() == to.getElementType())
+    return success();
+  return emitOpError() << "cannot select a " << to << " from a " << from;
 }
 
 LogicalResult EitherOp::verify() {

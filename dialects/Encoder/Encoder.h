@@ -26,7 +26,8 @@ namespace encast::encoder {
 /// Whether this is tensor<?xNxf32> with 1 to 2^20 columns, of all tokens (no
 /// encoding) or of the rows that its encoding names.
 bool isRowsType(mlir::Type type);
-/// Whether this is tensor<?xi32>.
+/// Whether this is tensor<?xi32>, of all tokens (no encoding) or of selected
+/// ones.
 bool isIndexType(mlir::Type type);
 /// Whether this is a tensor of 1 to 3 static dimensions, f32, f16 or bf16, of
 /// at most 2^40 elements.
@@ -52,7 +53,8 @@ struct RecipeOp : mlir::OpTrait::TraitBase<ConcreteType, RecipeOp> {
 
 namespace encast::encoder {
 
-/// Which rows a value of the model has: the encoding of its tensor type.
+/// Which rows a value of the model, or an index, has: the encoding of its
+/// tensor type.
 Rows getRows(mlir::Type type);
 inline Rows getRows(mlir::Value value) { return getRows(value.getType()); }
 
@@ -94,7 +96,8 @@ mlir::LogicalResult verifyOutputName(mlir::Operation *op);
 
 /// The dictionary attribute of a module that holds what is not computed:
 /// family, vocabulary, max_tokens, token_types, pad_id, hidden, layers,
-/// default_output and metadata (JSON).
+/// default_output and metadata (JSON); `attended_length`, without a value, if
+/// callers may give how many tokens of a sequence are keys.
 constexpr llvm::StringLiteral kModelAttrName = "encoder.model";
 
 /// String attribute of a printed module: the targets that --target named when

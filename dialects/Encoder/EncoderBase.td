@@ -14,7 +14,8 @@ def Encoder_RowsTensor : Type<CPred<"::encast::encoder::isRowsType($_self)">,
     "rows (tensor<?xNxf32>, 1 <= N <= 1048576, all tokens or encoded by "
     "#encoder.rows)", "::mlir::RankedTensorType">;
 def Encoder_IndexTensor : Type<CPred<"::encast::encoder::isIndexType($_self)">,
-    "an integer per token (tensor<?xi32>)", "::mlir::RankedTensorType">;
+    "an integer per token, or per selected one (tensor<?xi32>)",
+    "::mlir::RankedTensorType">;
 def Encoder_WeightTensor
     : Type<CPred<"::encast::encoder::isWeightType($_self)">,
     "a weight (f32, f16 or bf16, 1 to 3 static dimensions, at most 2^40 "

@@ -10,6 +10,7 @@
 
 include "dialects/Encoder/EncoderBase.td"
 include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/CommonTypeConstraints.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/OpBase.td"
@@ -32,6 +33,8 @@ def Encoder_Dialect : Dialect {
     tensor<?x384xf32, #encoder.rows<picked>>        rows of per-token outputs
     tensor<?x384xf32, #encoder.rows<sequences>>     one row per sequence
     ```
+
+    Integers of tokens, `tensor<?xi32>`, may be of selected rows as well.
 
     Weights are symbols with recipes (`encoder.weight`), never numbers. `name` and
     `layer` say where in the model an operation comes from; they survive printing
@@ -123,6 +126,10 @@ class Encoder_RowsOp<string mnemonic, list<Trait> traits = []>
   dag origin = Encoder_Origin.attributes;
 }
 
+def Encoder_RowsOrIndexTensor
+    : AnyTypeOf<[Encoder_RowsTensor, Encoder_IndexTensor], "",
+                "::mlir::RankedTensorType">;
+
 class Encoder_RecipeOp<string mnemonic, list<Trait> traits = []>
     : Encoder_Op<mnemonic, !listconcat(traits, [Pure, Encoder_RecipeTrait])>;
 
@@ -199,6 +206,15 @@ def Encoder_SliceOp : Encoder_RecipeOp<"slice"> {
   let hasVerifier = 1;
 }
 
+def Encoder_SliceColumnsOp : Encoder_RecipeOp<"slice_columns"> {
+  let summary = "columns of a matrix, starting at `begin`";
+  let arguments = (ins Encoder_WeightTensor:$input, Encast_Index:$begin);
+  let results = (outs Encoder_WeightTensor:$result);
+  let assemblyFormat =
+      "$input `from` $begin attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Encoder_ScaleOp : Encoder_RecipeOp<"scale", [
     AllTypesMatch<["input", "result"]>]> {
   let summary = "a weight times a constant";
@@ -249,6 +265,7 @@ def Encoder_InputOp : Encoder_Op<"input", [Pure,
   let arguments = (ins Encoder_IndexAttr:$index);
   let results = (outs Encoder_IndexTensor:$result);
   let assemblyFormat = "`` $index attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Encoder_EmbeddingOp : Encoder_RowsOp<"embedding", [
@@ -287,10 +304,10 @@ def Encoder_LinearOp : Encoder_RowsOp<"linear", [
         result = activation(input * transpose(gate) + gate_bias)
                  * (input * transpose(weight) + bias) + residual
 
-    `weight` and `gate` are [out, in] as checkpoints store them. In f32 a sum over
-    `in` is one chain of fused multiply-adds in its order. An element type bf16 of
-    `weight` says that each of its values is one of bf16, which targets with tiles
-    make use of.
+    `weight` and `gate` are [out, in] as checkpoints store them, and have a bias
+    both or neither. In f32 a sum over `in` is one chain of fused multiply-adds in
+    its order. An element type bf16 of `weight` says that each of its values is
+    one of bf16, which targets with tiles make use of.
 
     Example:
     ```mlir
@@ -386,6 +403,8 @@ def Encoder_RopeOp : Encoder_RowsOp<"rope", [
     With c, s the halves of row `positions[t]` of `table` (encoder.rope_table), and
     a, b the halves of a head: result = (a c - b s, b c + a s). Source: Su et al.,
     "RoFormer" (2021), section 3.2.2, with the pairs (k, k + headSize / 2).
+
+    Positions are of the rows of `input`, and the table has a row for each.
 
     Example:
     ```mlir
@@ -541,10 +560,11 @@ def Encoder_SelectRowsOp : Encoder_RowsOp<"select_rows"> {
   let summary = "the token rows that this run's outputs ask for";
   let description = [{
     The first token of each sequence, if a per-sequence output asks for it, and
-    the rows that the caller gives for per-token outputs.
+    the rows that the caller gives for per-token outputs. Integers of tokens, such
+    as positions, are selected likewise.
   }];
-  let arguments = !con((ins Encoder_RowsTensor:$input), origin);
-  let results = (outs Encoder_RowsTensor:$result);
+  let arguments = !con((ins Encoder_RowsOrIndexTensor:$input), origin);
+  let results = (outs Encoder_RowsOrIndexTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
 }
@@ -599,9 +619,9 @@ def Encoder_OutputOp : Encoder_Op<"output", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a result that callers can ask for by name";
   let description = [{
-    A row per sequence, or per picked token; at most 64, each with its own name. `all_rows` is set by the pass that
-    finds demands: the output needs the last layer for all rows, even if a run
-    gives rows.
+    A row per sequence, or per picked token; at most 64, each with its own name.
+    `all_rows` is set by the pass that finds demands: the output needs the last
+    layer for all rows, even if a run gives rows.
 
     Example: `encoder.output "pooler_output" %7
         : tensor<?x384xf32, #encoder.rows<sequences>>`
