@@ -1,267 +1,20 @@
 //===- RowPrograms.cpp - what runs on rows between kernels ----------------===//
 ///
 /// \file
-/// All programs walk over their row in vectors of 16 columns; see
-/// RowProgram::forEachVector.
+/// Programs that move rows, combine them column by column, or pool them.
 //===----------------------------------------------------------------------===//
 
-#include "codegen/RowPrograms/RowPrograms.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "codegen/RowPrograms/RowProgram.h"
 
-#include <charconv>
 #include <limits>
 
 using namespace mlir;
 using namespace encast;
 
-void encast::registerRowProgramDialects(DialectRegistry &registry) {
-  registry
-      .insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
-              memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
-}
-
 namespace {
 
-/// Columns of a vector, and of a panel.
-constexpr int64_t kLanes = 16;
 /// Tokens that a pool adds up before it adds to the total.
 constexpr int64_t kPoolRun = 64;
-
-/// Sixteen columns of a row, from `column`; `mask` says which exist, if not
-/// all do.
-struct Columns {
-  Value column, mask;
-};
-
-/// Builds one function; holds the vocabulary that all programs are written in.
-class RowProgram {
-public:
-  ImplicitLocOpBuilder b;
-  const VectorType vectorType, maskType;
-
-  explicit RowProgram(func::FuncOp function)
-      : b(function.getLoc(), function.getContext()),
-        vectorType(VectorType::get(kLanes, b.getF32Type())),
-        maskType(VectorType::get(kLanes, b.getI1Type())), function(function) {
-    b.setInsertionPointToStart(function.addEntryBlock());
-  }
-
-  Value argument(unsigned number) { return function.getArgument(number); }
-  /// Names a value in IR that is printed with names for locations.
-  Value setName(Value value, StringRef name) {
-    value.setLoc(NameLoc::get(b.getStringAttr(name)));
-    return value;
-  }
-  Value index(int64_t value) { return constant(b.getIndexAttr(value)); }
-  Value scalar(double value) {
-    return constant(b.getF32FloatAttr(float(value)));
-  }
-  Value splat(double value) {
-    return constant(DenseElementsAttr::get(vectorType, APFloat(float(value))));
-  }
-  Value zero(VectorType type) { return constant(b.getZeroAttr(type)); }
-  /// A mask of the first `count` lanes.
-  Value firstLanes(int64_t count) {
-    Value &known = masks[count];
-    if (!known)
-      known = inFront([&] {
-        return vector::ConstantMaskOp::create(b, maskType,
-                                              ArrayRef<int64_t>{count});
-      });
-    return setName(known, "tail");
-  }
-  Value broadcast(Value value) {
-    return vector::BroadcastOp::create(b, vectorType, value);
-  }
-  /// The index as f32, rounded once.
-  Value toFloat(Value number) {
-    Value integer = arith::IndexCastOp::create(b, b.getI64Type(), number);
-    return arith::SIToFPOp::create(b, b.getF32Type(), integer);
-  }
-
-  /// Walks over the row: a loop over its full vectors, then its last columns
-  /// under a mask. `values` are carried from one vector to the next.
-  SmallVector<Value>
-  forEachVector(int64_t columns, ArrayRef<Value> values,
-                function_ref<SmallVector<Value>(Columns, ValueRange)> body) {
-    SmallVector<Value> carried(values);
-    int64_t full = columns / kLanes * kLanes;
-    if (full)
-      carried = forEach("column", index(0), index(full), index(kLanes), carried,
-                        [&](Value column, ValueRange inner) {
-                          return body({column, Value()}, inner);
-                        });
-    if (full < columns)
-      carried = body({index(full), firstLanes(columns - full)}, carried);
-    return carried;
-  }
-  void forEachVector(int64_t columns, function_ref<void(Columns)> body) {
-    forEachVector(columns, {}, [&](Columns at, ValueRange) {
-      body(at);
-      return SmallVector<Value>();
-    });
-  }
-
-  /// A loop; `counter` is the name of its variable in printed IR, `values` are
-  /// carried from one iteration to the next.
-  SmallVector<Value>
-  forEach(StringRef counter, Value from, Value to, Value step,
-          ValueRange values,
-          function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-    auto loop = scf::ForOp::create(b, from, to, step, values);
-    setName(loop.getInductionVar(), counter);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    SmallVector<Value> results =
-        body(loop.getInductionVar(), loop.getRegionIterArgs());
-    if (!values.empty())
-      scf::YieldOp::create(b, results);
-    return SmallVector<Value>(loop.getResults());
-  }
-
-  /// Loads 16 columns as f32, zero where the mask is off. `row` comes before
-  /// the column if the memref has rows.
-  Value load(Value memref, Columns at, Value row = {}) {
-    SmallVector<Value> indices;
-    if (row)
-      indices.push_back(row);
-    indices.push_back(at.column);
-    Type element = cast<MemRefType>(memref.getType()).getElementType();
-    auto type = VectorType::get(kLanes, element);
-    Value loaded;
-    if (at.mask)
-      loaded = vector::MaskedLoadOp::create(b, type, memref, indices, at.mask,
-                                            zero(type));
-    else
-      loaded = vector::LoadOp::create(b, type, memref, indices);
-    if (element.isF32())
-      return loaded;
-    return arith::ExtFOp::create(b, vectorType, loaded);
-  }
-
-  void store(Value value, Value memref, Columns at) {
-    if (at.mask)
-      vector::MaskedStoreOp::create(b, memref, at.column, at.mask, value);
-    else
-      vector::StoreOp::create(b, value, memref, at.column);
-  }
-
-  /// The value, zero where the mask is off.
-  Value existing(Value value, Columns at) {
-    if (!at.mask)
-      return value;
-    return arith::SelectOp::create(b, at.mask, value, splat(0));
-  }
-
-  /// The sum of 16 lanes, in halves.
-  Value sumLanes(Value value) {
-    for (int64_t half = kLanes / 2; half >= 1; half /= 2) {
-      Value low =
-          vector::ExtractStridedSliceOp::create(b, value, {0}, {half}, {1});
-      Value high =
-          vector::ExtractStridedSliceOp::create(b, value, {half}, {half}, {1});
-      value = arith::AddFOp::create(b, low, high);
-    }
-    return vector::ExtractOp::create(b, value, ArrayRef<int64_t>{0});
-  }
-
-  Value add(Value left, Value right) {
-    return arith::AddFOp::create(b, left, right);
-  }
-  Value subtract(Value left, Value right) {
-    return arith::SubFOp::create(b, left, right);
-  }
-  Value multiply(Value left, Value right) {
-    return arith::MulFOp::create(b, left, right);
-  }
-  Value divide(Value left, Value right) {
-    return arith::DivFOp::create(b, left, right);
-  }
-  Value maximum(Value left, Value right) {
-    return arith::MaximumFOp::create(b, left, right);
-  }
-  Value fma(Value left, Value right, Value addend) {
-    return math::FmaOp::create(b, left, right, addend);
-  }
-  Value squareRoot(Value value) { return math::SqrtOp::create(b, value); }
-
-  func::FuncOp finish() {
-    func::ReturnOp::create(b);
-    return function;
-  }
-
-private:
-  Value constant(TypedAttr value) {
-    Value &known = constants[value];
-    if (!known)
-      known = inFront([&] { return arith::ConstantOp::create(b, value); });
-    return known;
-  }
-  /// Creates an op behind the last one that was created so, in front of all
-  /// others.
-  Value inFront(function_ref<Operation *()> create) {
-    OpBuilder::InsertionGuard guard(b);
-    if (front)
-      b.setInsertionPointAfter(front);
-    else
-      b.setInsertionPointToStart(&function.getBody().front());
-    front = create();
-    return front->getResult(0);
-  }
-
-  func::FuncOp function;
-  llvm::DenseMap<Attribute, Value> constants;
-  llvm::DenseMap<int64_t, Value> masks;
-  Operation *front = nullptr;
-};
-
-struct Argument {
-  StringRef name; ///< In printed IR.
-  Type type;
-};
-
-/// The function of that name and type, filled by `build` if it is new. A name
-/// that something else bears gets a `_` behind it.
-func::FuncOp getProgram(ModuleOp module, std::string name,
-                        ArrayRef<Argument> arguments,
-                        function_ref<void(RowProgram &)> build) {
-  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
-  SmallVector<Type> types;
-  for (const Argument &argument : arguments)
-    types.push_back(argument.type);
-  FunctionType type = b.getFunctionType(types, {});
-  while (Operation *taken = SymbolTable::lookupSymbolIn(module, name)) {
-    auto function = dyn_cast<func::FuncOp>(taken);
-    if (function && function.getFunctionType() == type)
-      return function;
-    name += "_";
-  }
-  auto function = func::FuncOp::create(b, b.getUnknownLoc(), name, type);
-  function.setPrivate();
-  RowProgram program(function);
-  for (auto [value, argument] : llvm::zip(function.getArguments(), arguments))
-    program.setName(value, argument.name);
-  build(program);
-  return program.finish();
-}
-
-MemRefType rowType(MLIRContext *context, int64_t columns) {
-  return MemRefType::get(columns, Float32Type::get(context));
-}
-
-/// The fewest digits that read back as `value`, e.g. "1e-12".
-std::string shortest(double value) {
-  char digits[32];
-  return std::string(digits,
-                     std::to_chars(digits, std::end(digits), value).ptr);
-}
 
 /// "f32", "f16" or "bf16".
 std::string typeName(Type type) {
@@ -320,52 +73,6 @@ Value poolDivisor(RowProgram &p, PoolMode mode, Value count) {
 }
 
 } // namespace
-
-func::FuncOp encast::getLayerNorm(ModuleOp module, int64_t hidden,
-                                  double epsilon, bool hasBias) {
-  std::string name =
-      llvm::formatv("layer_norm_{0}_{1}{2}", hidden, shortest(epsilon),
-                    hasBias ? "" : "_no_bias");
-  Type row = rowType(module.getContext(), hidden);
-  SmallVector<Argument> arguments = {{"x", row}, {"weight", row}};
-  if (hasBias)
-    arguments.push_back({"bias", row});
-  arguments.push_back({"y", row});
-  return getProgram(module, name, arguments, [&](RowProgram &p) {
-    Value x = p.argument(0), weight = p.argument(1);
-    Value bias = hasBias ? p.argument(2) : Value();
-    Value y = p.argument(hasBias ? 3 : 2);
-    Value count = p.scalar(double(hidden));
-
-    Value sum = p.forEachVector(
-        hidden, {p.splat(0)},
-        [&](Columns at, ValueRange partial) -> SmallVector<Value> {
-          return {p.add(partial[0], p.load(x, at))};
-        })[0];
-    Value mean =
-        p.setName(p.broadcast(p.divide(p.sumLanes(sum), count)), "mean");
-
-    Value squares = p.forEachVector(
-        hidden, {p.splat(0)},
-        [&](Columns at, ValueRange partial) -> SmallVector<Value> {
-          Value centred = p.existing(p.subtract(p.load(x, at), mean), at);
-          return {p.fma(centred, centred, partial[0])};
-        })[0];
-    Value variance =
-        p.setName(p.divide(p.sumLanes(squares), count), "variance");
-    Value deviation = p.squareRoot(p.add(variance, p.scalar(epsilon)));
-    Value scale =
-        p.setName(p.broadcast(p.divide(p.scalar(1), deviation)), "scale");
-
-    p.forEachVector(hidden, [&](Columns at) {
-      Value normal = p.multiply(p.subtract(p.load(x, at), mean), scale);
-      Value gain = p.load(weight, at);
-      p.store(hasBias ? p.fma(normal, gain, p.load(bias, at))
-                      : p.multiply(normal, gain),
-              y, at);
-    });
-  });
-}
 
 func::FuncOp encast::getEmbed(ModuleOp module, int64_t hidden,
                               ArrayRef<Type> tables) {
@@ -487,25 +194,6 @@ func::FuncOp encast::getPool(ModuleOp module, PoolMode mode, int64_t hidden,
       });
 }
 
-func::FuncOp encast::getNormalize(ModuleOp module, int64_t columns) {
-  MemRefType row = rowType(module.getContext(), columns);
-  return getProgram(
-      module, llvm::formatv("normalize_{0}", columns), {{"x", row}, {"y", row}},
-      [&](RowProgram &p) {
-        Value x = p.argument(0), y = p.argument(1);
-        auto square = [&](Columns at, ValueRange sum) -> SmallVector<Value> {
-          Value value = p.load(x, at);
-          return {p.fma(value, value, sum[0])};
-        };
-        Value sum = p.forEachVector(columns, {p.splat(0)}, square)[0];
-        Value norm = p.squareRoot(p.sumLanes(sum));
-        Value divisor = p.broadcast(p.maximum(norm, p.scalar(1e-12)));
-        p.forEachVector(columns, [&](Columns at) {
-          p.store(p.divide(p.load(x, at), divisor), y, at);
-        });
-      });
-}
-
 func::FuncOp encast::getAdd(ModuleOp module, int64_t columns) {
   MemRefType row = rowType(module.getContext(), columns);
   return getProgram(module, llvm::formatv("add_{0}", columns),
@@ -516,6 +204,88 @@ func::FuncOp encast::getAdd(ModuleOp module, int64_t columns) {
                         p.store(sum, p.argument(2), at);
                       });
                     });
+}
+
+func::FuncOp encast::getMultiply(ModuleOp module, int64_t columns,
+                                 RowOutput output) {
+  MLIRContext *context = module.getContext();
+  MemRefType row = rowType(context, columns);
+  std::string name =
+      llvm::formatv("multiply_{0}{1}", columns, outputSuffix(output));
+  return getProgram(
+      module, name,
+      {{"a", row}, {"b", row}, {"y", resultType(context, columns, output)}},
+      [&](RowProgram &p) {
+        p.forEachResult(p.argument(2), columns, output, [&](Columns at) {
+          return p.multiply(p.load(p.argument(0), at),
+                            p.load(p.argument(1), at));
+        });
+      });
+}
+
+func::FuncOp encast::getSplit(ModuleOp module, int64_t columns, int planes) {
+  MLIRContext *context = module.getContext();
+  assert(planes >= 1 && "a row is split into planes");
+  RowOutput output{planes};
+  return getProgram(
+      module, llvm::formatv("split_{0}{1}", columns, outputSuffix(output)),
+      {{"x", rowType(context, columns)},
+       {"y", resultType(context, columns, output)}},
+      [&](RowProgram &p) {
+        p.forEachResult(p.argument(1), columns, output,
+                        [&](Columns at) { return p.load(p.argument(0), at); });
+      });
+}
+
+func::FuncOp encast::getShortConv(ModuleOp module, int64_t channels,
+                                  const ShortConvOptions &options) {
+  MLIRContext *context = module.getContext();
+  Type row = rowType(context, channels);
+  std::string name = llvm::formatv(
+      "short_conv_{0}{1}{2}{3}", channels, options.hasBias ? "_bias" : "",
+      options.hasScale ? "_scale" : "", outputSuffix(options.output));
+  SmallVector<Argument> arguments = {
+      {"previous", row},
+      {"x", row},
+      {"next", row},
+      {"position", MemRefType::get(2, IntegerType::get(context, 32))},
+      {"weight", MemRefType::get({3, channels}, Float32Type::get(context))}};
+  if (options.hasBias)
+    arguments.push_back({"bias", row});
+  if (options.hasScale)
+    arguments.push_back({"scale", row});
+  arguments.push_back({"y", resultType(context, channels, options.output)});
+  return getProgram(module, name, arguments, [&](RowProgram &p) {
+    Value x = p.argument(1), position = p.argument(3), weight = p.argument(4);
+    unsigned number = 5;
+    Value bias = options.hasBias ? p.argument(number++) : Value();
+    Value scale = options.hasScale ? p.argument(number++) : Value();
+    // A neighbour in another sequence is masked, so it is 0 and not read.
+    auto neighbour = [&](unsigned argument, int64_t entry,
+                         arith::CmpIPredicate exists) {
+      Value given = memref::LoadOp::create(p.b, position, p.index(entry));
+      Value mask = vector::BroadcastOp::create(
+          p.b, p.maskType,
+          arith::CmpIOp::create(p.b, exists, given, p.integer(0)));
+      return [&p, row = p.argument(argument), mask](Columns at) {
+        at.mask = at.mask ? arith::AndIOp::create(p.b, mask, at.mask) : mask;
+        return p.load(row, at);
+      };
+    };
+    auto previous = neighbour(0, 0, arith::CmpIPredicate::sgt);
+    auto next = neighbour(2, 1, arith::CmpIPredicate::ne);
+
+    p.forEachResult(
+        p.argument(number), channels, options.output, [&](Columns at) {
+          auto tap = [&](int64_t k) { return p.load(weight, at, p.index(k)); };
+          Value sum = p.multiply(tap(0), previous(at));
+          sum = p.fma(tap(1), p.load(x, at), sum);
+          sum = p.fma(tap(2), next(at), sum);
+          if (bias)
+            sum = p.add(sum, p.load(bias, at));
+          return scale ? p.multiply(sum, p.load(scale, at)) : sum;
+        });
+  });
 }
 
 func::FuncOp encast::getTransposePanel(ModuleOp module, int64_t k, Type type) {

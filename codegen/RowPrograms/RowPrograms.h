@@ -12,6 +12,9 @@
 /// memrefs: the lanes beyond a row's last column are masked, they are neither
 /// loaded nor stored, and never enter a reduction.
 ///
+/// Some programs write their result as bf16 planes (RowOutput) where a kernel
+/// reads them.
+///
 /// Bits: each operation rounds once, products are fused into sums only where a
 /// formula below says fma, division and square root are exact, and a reduction
 /// over columns runs in 16 lanes (column c in lane c % 16, in ascending order),
@@ -28,21 +31,49 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <optional>
+
 namespace encast {
 
 /// Registers the dialects whose ops the builders create.
 void registerRowProgramDialects(mlir::DialectRegistry &registry);
 
-/// `(x, weight, bias if hasBias, y)`, each memref<hidden x f32>:
+/// What a row of results is made of.
+///
+/// Planes are terms of x: hi = bf16(x), mid = bf16(x - hi), lo = bf16(x - hi -
+/// mid), each rounded to nearest even; three of them add up to x exactly unless
+/// a term underflows. Of `columns` results plane p begins at element p *
+/// planeStride(columns) (codegen/Kernels/Kernels.h), and the columns that fill
+/// it up are zero. hi of NaN is NaN, and of an infinity, or of x that rounds to
+/// one, that infinity; the next planes are then x - hi in f32, which is not
+/// finite either, so that no sum of the planes is.
+struct RowOutput {
+  /// 0: y is memref<columns x f32>; 1 to 3: y is memref<planes *
+  /// planeStride(columns) x bf16>, 2-byte aligned.
+  int planes = 0;
+};
+
+/// `(x, weight, bias if hasBias, y)`, each memref<hidden x f32>, y as `output`
+/// says:
 ///
 ///     mean = sum(x) / hidden
 ///     variance = sum((x - mean)^2) / hidden              (fma)
 ///     scale = 1 / sqrt(variance + epsilon)
 ///     y = ((x - mean) * scale) * weight + bias            (fma)
 ///
-/// y may be x.
+/// y may be x if it is f32, else it must not overlap with it.
 mlir::func::FuncOp getLayerNorm(mlir::ModuleOp module, int64_t hidden,
-                                double epsilon, bool hasBias);
+                                double epsilon, bool hasBias,
+                                RowOutput output = {});
+
+/// `(x, weight, y)`, each memref<hidden x f32>, y as `output` says:
+///
+///     scale = 1 / sqrt(sum(x * x) / hidden + epsilon)     (fma)
+///     y = (x * scale) * weight
+///
+/// y may be x if it is f32, else it must not overlap with it.
+mlir::func::FuncOp getRmsNorm(mlir::ModuleOp module, int64_t hidden,
+                              double epsilon, RowOutput output = {});
 
 /// `(row of each table, y)`: y = (row 0 + row 1) + row 2 ..., for one or more
 /// tables of type f32, f16 or bf16, widened exactly. y may be a row of an f32
@@ -84,6 +115,84 @@ mlir::func::FuncOp getNormalize(mlir::ModuleOp module, int64_t columns);
 
 /// `(a, b, y)`: y = a + b. y may be a or b.
 mlir::func::FuncOp getAdd(mlir::ModuleOp module, int64_t columns);
+
+/// `(a, b, y)`: y = a * b, y as `output` says. y may be a or b if it is f32,
+/// else it must not overlap with them.
+mlir::func::FuncOp getMultiply(mlir::ModuleOp module, int64_t columns,
+                               RowOutput output = {});
+
+/// `(x, y)`: the row in bf16 planes, 1 to 3 of them. y must not overlap with x.
+mlir::func::FuncOp getSplit(mlir::ModuleOp module, int64_t columns, int planes);
+
+/// What happens to the heads of queries, keys or values before attention, in
+/// this order.
+struct HeadsOptions {
+  /// Divide each head by its root mean square; the epsilon of the norm.
+  std::optional<double> norm;
+  /// Rotate each head by its position; head sizes are even.
+  bool rope = false;
+  /// Multiply by this, rounded to f32; 1: do not.
+  double factor = 1;
+  /// y is f32 in planes of 16 columns, each head padded to a multiple of 16;
+  /// see getHeads.
+  bool panelMajor = false;
+  /// 0 planes: y is f32. Else not panel-major, and each head is padded to a
+  /// multiple of 32 columns.
+  RowOutput output;
+};
+
+/// `(x, gain if norm, position and table if rope, y, planeBytes if
+/// panelMajor)`: a row of heads as attention reads it. For each head
+///
+///     scale = 1 / sqrt(sum(x * x) / headSize + epsilon)   (fma), if norm
+///     n = (x * scale) * gain                              if norm, else x
+///     r = (a * c - b * s, b * c + a * s)                  if rope, else n
+///     y = r * factor                                      if factor is not 1
+///
+/// where (a, b) are the halves of n, and (c, s) those of row `position` of the
+/// table; a * c - b * s is fma(a, c, -(b * s)) with b * s rounded, b * c + a *
+/// s is fma(b, c, a * s) with a * s rounded.
+///
+/// x is memref<heads * headSize x f32>, gain memref<headSize x f32>, position
+/// memref<1 x i32>, table memref<headSize x f32>, the first row of a table
+/// whose rows follow each other without a gap (encoder.rope_table). y is one of
+///
+///     f32 row-major    memref<heads * headSize x f32>
+///     f32 panel-major  memref<16 x f32>: the row in the first plane. Plane p,
+///                      `planeBytes` (index, a multiple of 4) behind the one
+///                      before, holds columns 16 p to 16 p + 15 of heads that
+///                      are padded with zeros to a multiple of 16 columns.
+///     bf16 planes      memref<planes * heads * planeStride(headSize) x bf16>:
+///                      plane p begins at p * heads * planeStride(headSize),
+///                      head h of it another h * planeStride(headSize) behind;
+///                      the columns that fill up a head are zero.
+///
+/// y must not overlap with x.
+mlir::func::FuncOp getHeads(mlir::ModuleOp module, int64_t heads,
+                            int64_t headSize, const HeadsOptions &options);
+
+struct ShortConvOptions {
+  bool hasBias = false;
+  bool hasScale = false;
+  RowOutput output;
+};
+
+/// `(previous, x, next, position, weight, bias if hasBias, scale if hasScale,
+/// y)`: a sum over a token and its neighbours, for each channel:
+///
+///     sum = fma(w[2], next, fma(w[1], x, w[0] * previous))
+///     y = (sum + bias) * scale
+///
+/// previous, x, next, bias and scale are memref<channels x f32>, y as `output`
+/// says; weight is memref<3 x channels x f32>, that is [channels, 1, 3] of
+/// checkpoints transposed (concat of its slice_columns from 0, 1 and 2), which
+/// saves the shuffles of loads with stride 3. position is memref<2 x i32>: the
+/// position of this token in its sequence, and the next entry of the table of
+/// positions. At position 0 `previous` counts as 0, and where 0 follows `next`
+/// does; both are then not read and may point anywhere. y must not overlap with
+/// previous, x and next; it may be scale if it is f32.
+mlir::func::FuncOp getShortConv(mlir::ModuleOp module, int64_t channels,
+                                const ShortConvOptions &options);
 
 /// `(rows, n, panel)`: transposes n rows, 1 <= n <= 16, of a row-major table
 /// [columns][k] of type f32, f16 or bf16 into the packed panel [k][16] of f32
