@@ -34,8 +34,8 @@ struct LinearArgs {
            ///< each panel are written, padding included.
   const float *bias; ///< [panels * 16], first column of the range; ordered as
                      ///< the columns of the panels.
-  const float *residual; ///< Like an f32 c, with row stride ldr (baked) and
-                         ///< panels 16 columns apart.
+  const float *residual; ///< Like a row-major f32 c, with row stride ldr
+                         ///< (baked) and panels 16 (gated 8) columns apart.
   int64_t rows;          ///< >= 1.
   int64_t panels; ///< >= 1; even where a panel tile is a pair (bf16 kernels).
   int64_t cPanelBytes; ///< From a panel of c to the next: columns that a panel
@@ -72,7 +72,7 @@ struct AttentionArgs {
   const float *k; ///< First key row of the head's first plane.
   const float *v; ///< Same.
   float *out;     ///< [queries, queryHeads * headSize], row stride ldo (baked);
-              ///< only these columns are written. 4-byte aligned.
+                  ///< only these columns are written. 4-byte aligned.
   int64_t queries;      ///< >= 1, any number.
   int64_t keys;         ///< >= 1, any number.
   int64_t qPlaneBytes;  ///< From a plane of q to the next.

@@ -128,14 +128,41 @@ static bool checkFamily(const KernelRow &row, KernelFamily family,
   return false;
 }
 
+static bool checkArithmetic(const KernelRow &row, Arithmetic arithmetic,
+                            std::string &error) {
+  if (row.arithmetic == arithmetic)
+    return true;
+  error = std::string(row.name) + ": arithmetic is " +
+          std::string(arithmeticName(arithmetic)) + ", expected " +
+          std::string(arithmeticName(row.arithmetic));
+  return false;
+}
+
+/// False with `error`, that the kernel has no such option, if it is asked for.
+static bool checkAbsent(const KernelRow &row, const char *option, bool asked,
+                        std::string &error) {
+  if (asked)
+    error = std::string(row.name) + ": has no " + option;
+  return !asked;
+}
+
 bool encast::generateLinear(const KernelRow &row, const LinearShape &shape,
                             std::vector<uint8_t> &code, std::string &error) {
+  const int64_t columns = shape.gated ? kPanelColumns / 2 : kPanelColumns;
   if (!checkFamily(row, KernelFamily::Linear, "a linear", error) ||
+      !checkArithmetic(row, shape.arithmetic, error) ||
       !checkRange(row, "k", shape.k, 1, kMaxK, error) ||
       !checkRange(row, "lda", shape.lda, shape.k, kMaxStride, error) ||
-      !checkRange(row, "ldc", shape.ldc, kPanelColumns, kMaxStride, error) ||
+      !checkRange(row, "ldc", shape.ldc, columns, kMaxStride, error) ||
       (shape.residual &&
-       !checkRange(row, "ldr", shape.ldr, kPanelColumns, kMaxStride, error)))
+       !checkRange(row, "ldr", shape.ldr, columns, kMaxStride, error)))
+    return false;
+  if (shape.gated && shape.accumulate) {
+    error = std::string(row.name) + ": c of a gated linear holds no sums to "
+                                    "accumulate";
+    return false;
+  }
+  if (!checkAbsent(row, "planes of c", shape.cPlanes != 0, error))
     return false;
   return LinearF32(row, shape).generate(code, error);
 }

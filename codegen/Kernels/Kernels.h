@@ -103,8 +103,9 @@ const KernelRow *selectKernelRow(KernelFamily family, Arithmetic arithmetic,
 ///
 /// Gated: half of the columns are gates, and the result has as many columns as
 /// there are gates: activation(gate) * other. In f32 a panel holds 8 gates,
-/// then the 8 other columns of the same results; in bf16 the first tile of a
-/// pair holds 16 gates, the second the other 16.
+/// then the 8 other columns of the same results, and makes 8 columns of c (and
+/// of the residual), which is row-major; in bf16 the first tile of a pair holds
+/// 16 gates, the second the other 16. A gated linear does not accumulate.
 struct LinearShape {
   Arithmetic arithmetic = Arithmetic::F32;
   int64_t k = 1;    ///< >= 1.

@@ -58,7 +58,9 @@ static int rowOffset(int rows, int64_t stride) {
 LinearF32::LinearF32(const KernelRow &row, const LinearShape &shape)
     : VectorAssembler(row.vectorBytes), row(row), shape(shape),
       panelBytes(shape.k * kStepBytes),
-      chunks(std::max<int64_t>(1, (shape.k + kChunkLength / 2) / kChunkLength)),
+      chunks(shape.gated ? 1
+                         : std::max<int64_t>(1, (shape.k + kChunkLength / 2) /
+                                                    kChunkLength)),
       lastChunkLength(shape.k - (chunks - 1) * kChunkLength) {}
 
 int LinearF32::panelsForRows(int rows) const {
@@ -211,11 +213,10 @@ void LinearF32::emitGroups(int panels, int maxRows) {
   mov(temp, ptr[args + offsetof(LinearArgs, cPanelBytes)]);
   imul(temp, temp, panels);
   add(local(GroupC), temp);
-  const int columnBytes = panels * kStepBytes;
   if (shape.bias)
-    add(local(GroupBias), columnBytes);
+    add(local(GroupBias), panels * kStepBytes);
   if (shape.residual)
-    add(local(GroupResidual), columnBytes);
+    add(local(GroupResidual), panels * resultColumns() * int(sizeof(float)));
   sub(local(PanelsLeft), panels);
   jmp(nextGroup);
   L(tooFewPanels);
@@ -271,18 +272,22 @@ void LinearF32::emitTile(Tile tile) {
   cmp(prefetch, local(PrefetchEnd));
   cmovb(prefetchSteps, local(PrefetchSteps));
 
-  // Between chunks the sums wait in c.
+  // Between chunks the sums wait in c, where accumulating ones come from.
   Label zeros, summing, store;
-  if (chunks > 1) {
-    cmp(local(ChunksLeft), int(chunks));
-    je(zeros);
+  if (shape.accumulate) {
     emitSums(tile, /*load=*/true);
-    jmp(summing);
+  } else {
+    if (chunks > 1) {
+      cmp(local(ChunksLeft), int(chunks));
+      je(zeros);
+      emitSums(tile, /*load=*/true);
+      jmp(summing);
+    }
+    L(zeros);
+    for (int i = 0; i < accumulators(tile); ++i)
+      clear(vec(i));
+    L(summing);
   }
-  L(zeros);
-  for (int i = 0; i < accumulators(tile); ++i)
-    clear(vec(i));
-  L(summing);
 
   const int64_t lastRounds = lastChunkLength / unroll;
   if (lastRounds > 0) {
@@ -319,7 +324,10 @@ void LinearF32::emitTile(Tile tile) {
     emitStep(tile, k);
   emitEpilogue(tile);
   L(store);
-  emitSums(tile, /*load=*/false);
+  if (shape.gated)
+    emitGatedResults(tile);
+  else
+    emitSums(tile, /*load=*/false);
 
   add(local(TileA), rowOffset(tile.rows, shape.lda));
   add(c, rowOffset(tile.rows, shape.ldc));
@@ -367,27 +375,79 @@ void LinearF32::emitEpilogue(Tile tile) {
         vaddps(acc(tile, m, v), acc(tile, m, v), vectorAt(temp, v));
   }
 
-  if (const int temps = activationTemps(shape.activation)) {
-    const int count = accumulators(tile);
-    const int atOnce = std::min(kLanesAtOnce, (registers() - count) / temps);
-    for (int first = 0; first < count; first += atOnce) {
-      std::vector<MathLane> lanes;
-      for (int i = first; i < std::min(count, first + atOnce); ++i) {
-        MathLane lane(vec(i));
-        for (int t = 0; t < temps; ++t)
-          lane.temps[t] = vec(count + (i - first) * temps + t);
-        lanes.push_back(lane);
-      }
-      emitActivation(*this, shape.activation, lanes);
-    }
-  }
+  if (shape.gated)
+    emitGatePairs(tile);
+  emitActivations(tile);
+  if (shape.gated)
+    for (int i = 0; i < accumulators(tile); i += 2)
+      vmulps(vec(i), vec(i), vec(i + 1));
 
-  if (shape.residual) {
-    mov(temp, local(TileResidual));
-    for (int m = 0; m < tile.rows; ++m)
-      for (int v = 0; v < vectors(tile); ++v)
-        vaddps(acc(tile, m, v), acc(tile, m, v),
-               vectorAt(temp + rowOffset(m, shape.ldr), v));
+  if (!shape.residual)
+    return;
+  mov(temp, local(TileResidual));
+  if (shape.gated)
+    return emitGatedResidual(tile);
+  for (int m = 0; m < tile.rows; ++m)
+    for (int v = 0; v < vectors(tile); ++v)
+      vaddps(acc(tile, m, v), acc(tile, m, v),
+             vectorAt(temp + rowOffset(m, shape.ldr), v));
+}
+
+/// Makes an even accumulator gates and the next one the others.
+void LinearF32::emitGatePairs(Tile tile) {
+  if (!isAvx512())
+    return; // They are two vectors of a panel.
+  const int count = accumulators(tile);
+  const int others = count;
+  for (int i = 0; i + 1 < count; i += 2) {
+    vshuff64x2(Zmm(others), Zmm(i), Zmm(i + 1), 0xee);
+    vinsertf64x4(Zmm(i), Zmm(i), Ymm(i + 1), 1);
+    vmovaps(Zmm(i + 1), Zmm(others));
+  }
+  if (count % 2 == 1)
+    vextractf64x4(Ymm(others), Zmm(count - 1), 1);
+}
+
+/// Of the gates alone, if there are any.
+void LinearF32::emitActivations(Tile tile) {
+  const int temps = activationTemps(shape.activation);
+  if (temps == 0)
+    return;
+  const int count = accumulators(tile);
+  const int step = shape.gated ? 2 : 1;
+  const int firstTemp = (count + step - 1) / step * step;
+  const int atOnce = std::min(kLanesAtOnce, (registers() - firstTemp) / temps);
+  std::vector<MathLane> lanes;
+  for (int i = 0; i < count; i += step) {
+    MathLane lane(vec(i));
+    for (int t = 0; t < temps; ++t)
+      lane.temps[t] = vec(firstTemp + int(lanes.size()) * temps + t);
+    lanes.push_back(lane);
+    if (int(lanes.size()) < atOnce && i + step < count)
+      continue;
+    emitActivation(*this, shape.activation, lanes);
+    lanes.clear();
+  }
+}
+
+/// Adds the residual at `temp` to the even accumulators.
+void LinearF32::emitGatedResidual(Tile tile) {
+  const auto residualOf = [&](int result) {
+    return ptr[temp + rowOffset(result / tile.panels, shape.ldr) +
+               rowOffset(result % tile.panels, resultColumns())];
+  };
+  const int results = tile.rows * tile.panels;
+  if (!isAvx512()) {
+    for (int i = 0; i < results; ++i)
+      vaddps(vec(2 * i), vec(2 * i), residualOf(i));
+    return;
+  }
+  for (int i = 0; i < results; i += 2) {
+    const int pair = results;
+    vmovups(Ymm(pair), residualOf(i));
+    if (i + 1 < results)
+      vinsertf64x4(Zmm(pair), Zmm(pair), residualOf(i + 1), 1);
+    vaddps(vec(i), vec(i), Zmm(pair));
   }
 }
 
@@ -404,6 +464,25 @@ void LinearF32::emitSums(Tile tile, bool load) {
         else
           vmovups(place, sum);
       }
+    if (panel + 1 < tile.panels)
+      add(temp, ptr[args + offsetof(LinearArgs, cPanelBytes)]);
+  }
+}
+
+/// Moves the even accumulators to c.
+void LinearF32::emitGatedResults(Tile tile) {
+  mov(temp, c);
+  for (int panel = 0; panel < tile.panels; ++panel) {
+    for (int m = 0; m < tile.rows; ++m) {
+      const int result = m * tile.panels + panel;
+      const Address place = ptr[temp + rowOffset(m, shape.ldc)];
+      if (!isAvx512())
+        vmovups(place, vec(2 * result));
+      else if (result % 2 == 0)
+        vmovups(place, Ymm(result));
+      else
+        vextractf64x4(place, Zmm(result - 1), 1);
+    }
     if (panel + 1 < tile.panels)
       add(temp, ptr[args + offsetof(LinearArgs, cPanelBytes)]);
   }

@@ -36,6 +36,16 @@ namespace encast {
 ///
 /// The rows left after the full tiles are dealt with in one or two tiles of
 /// nearly the same height, so that none is too low to hide the latency of FMA.
+///
+/// Gated, a panel is 8 gates, then the 8 other columns; accumulators are taken
+/// in pairs, and the results are those of a panel each, 8 columns wide, as are
+/// the panels of c and of the residual:
+///
+///   AVX2     acc(m, 2p) = gates, acc(m, 2p + 1) = others, of one panel
+///   AVX-512  vec(2i) = gates | others of a panel    =>  gates  | gates
+///            vec(2i + 1) = gates | others of the next   others | others
+///
+/// Their k is not cut, because 8 columns of c cannot hold 16 sums.
 class LinearF32 final : public VectorAssembler {
 public:
   LinearF32(const KernelRow &row, const LinearShape &shape);
@@ -50,6 +60,10 @@ private:
   int vectorsPerPanel() const { return int(kPanelColumns) / lanes(); }
   int vectors(Tile tile) const { return tile.panels * vectorsPerPanel(); }
   int accumulators(Tile tile) const { return tile.rows * vectors(tile); }
+  /// Columns of c and of the residual that a panel makes.
+  int resultColumns() const {
+    return int(shape.gated ? kPanelColumns / 2 : kPanelColumns);
+  }
   /// Panels of a group when all rows of a call fit in a tile that low.
   int panelsForRows(int rows) const;
 
@@ -71,7 +85,11 @@ private:
   void emitPrefetchOfNextChunk(int panels);
   void emitPrefetchStep(int panels, int offset);
   void emitEpilogue(Tile tile);
+  void emitGatePairs(Tile tile);
+  void emitActivations(Tile tile);
+  void emitGatedResidual(Tile tile);
   void emitSums(Tile tile, bool load);
+  void emitGatedResults(Tile tile);
 
   const KernelRow &row;
   const LinearShape shape;

@@ -81,6 +81,32 @@ TEST(LinearShapes, OutOfRangeAreRefusedWithNameLimitAndValue) {
             "linear_f32_6x16_avx2: ldr is 0, expected 16 to 16777216");
 }
 
+TEST(LinearShapes, OfGatesTakeHalfAsManyColumns) {
+  LinearShape shape;
+  shape.gated = shape.residual = true;
+  shape.ldc = 7;
+  EXPECT_EQ(linearError(shape),
+            "linear_f32_6x16_avx2: ldc is 7, expected 8 to 16777216");
+  shape.ldc = 8;
+  shape.ldr = 7;
+  EXPECT_EQ(linearError(shape),
+            "linear_f32_6x16_avx2: ldr is 7, expected 8 to 16777216");
+}
+
+TEST(LinearShapes, ThatTheKernelDoesNotHaveAreRefused) {
+  LinearShape shape;
+  shape.gated = shape.accumulate = true;
+  EXPECT_EQ(linearError(shape), "linear_f32_6x16_avx2: c of a gated linear "
+                                "holds no sums to accumulate");
+  shape = {};
+  shape.cPlanes = 2;
+  EXPECT_EQ(linearError(shape), "linear_f32_6x16_avx2: has no planes of c");
+  shape = {};
+  shape.arithmetic = Arithmetic::Bf16x3;
+  EXPECT_EQ(linearError(shape),
+            "linear_f32_6x16_avx2: arithmetic is bf16x3, expected f32");
+}
+
 TEST(Generators, RefuseARowOfTheOtherFamily) {
   std::vector<uint8_t> code;
   std::string error;
@@ -98,12 +124,16 @@ TEST(LinearShapes, AtTheLimitsAreGenerated) {
   shape.lda = shape.ldc = shape.ldr = 16777216;
   shape.bias = shape.residual = true;
   shape.activation = Activation::GeluTanh;
-  for (const KernelRow &row : rowsOfFamily(KernelFamily::Linear)) {
-    std::vector<uint8_t> code;
-    std::string error;
-    EXPECT_TRUE(generateLinear(row, shape, code, error)) << error;
-    EXPECT_FALSE(code.empty());
-  }
+  for (bool gated : {false, true})
+    for (const KernelRow &row : rowsOfFamily(KernelFamily::Linear)) {
+      shape.gated = gated;
+      shape.accumulate = !gated;
+      std::vector<uint8_t> code;
+      std::string error;
+      EXPECT_TRUE(generateLinear(row, shape, code, error)) << error;
+      EXPECT_FALSE(code.empty());
+      EXPECT_EQ(linearWorkspaceBytes(row, shape), 0);
+    }
 }
 
 std::string attentionError(const AttentionShape &shape) {

@@ -18,10 +18,12 @@ namespace encast {
 /// Shown in the names and messages of tests.
 inline void PrintTo(const KernelRow &row, std::ostream *os) { *os << row.name; }
 
-inline std::vector<KernelRow> rowsOfFamily(KernelFamily family) {
+/// The rows whose results are compared with each other.
+inline std::vector<KernelRow>
+rowsOfFamily(KernelFamily family, Arithmetic arithmetic = Arithmetic::F32) {
   std::vector<KernelRow> rows;
   for (const KernelRow &row : kernelRows())
-    if (row.family == family)
+    if (row.family == family && row.arithmetic == arithmetic)
       rows.push_back(row);
   return rows;
 }

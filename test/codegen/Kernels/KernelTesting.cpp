@@ -123,23 +123,41 @@ uint32_t Random::next() {
 
 float Random::uniform() { return float(int32_t(next()) >> 8) * 0x1p-23f; }
 
+/// Floats of c, or of the residual, with that row stride.
+static int64_t resultCount(LinearProblem::Size size, const LinearShape &shape,
+                           int64_t stride) {
+  const int64_t columns = shape.gated ? kPanelColumns / 2 : kPanelColumns;
+  return (size.rows - 1) * stride + size.panels * columns;
+}
+
 static int64_t cCount(LinearProblem::Size size, const LinearShape &shape) {
   if (size.panelMajor)
     return size.rows * size.panels * kPanelColumns;
-  return (size.rows - 1) * shape.ldc + size.panels * kPanelColumns;
+  return resultCount(size, shape, shape.ldc);
 }
 
 LinearProblem::LinearProblem(Size size, const LinearShape &shape, uint64_t seed)
     : size(size), shape(shape), a((size.rows - 1) * shape.lda + shape.k),
       packedB(size.panels * shape.k * kPanelColumns), c(cCount(size, shape)),
       bias(shape.bias ? size.panels * kPanelColumns : 0),
-      residual(shape.residual
-                   ? (size.rows - 1) * shape.ldr + size.panels * kPanelColumns
-                   : 0) {
+      residual(shape.residual ? resultCount(size, shape, shape.ldr) : 0),
+      firstSums(shape.accumulate ? c.size() : 0) {
   Random random(seed);
   for (GuardedFloats *operand : {&a, &packedB, &bias, &residual})
     for (int64_t i = 0; i < operand->size(); ++i)
       (*operand)[i] = random.uniform();
+  for (float &sum : firstSums)
+    sum = random.uniform();
+  resetC();
+}
+
+void LinearProblem::resetC() {
+  c.reset();
+  if (!shape.accumulate)
+    return;
+  for (int64_t row = 0; row < size.rows; ++row)
+    for (int64_t column = 0; column < columns(); ++column)
+      c[cIndex(row, column)] = firstSums[cIndex(row, column)];
 }
 
 float &LinearProblem::b(int64_t k, int64_t column) {
@@ -160,31 +178,40 @@ int64_t LinearProblem::cIndex(int64_t row, int64_t column) const {
 
 void LinearProblem::run(const ExecutableCode &kernel, int64_t firstRow,
                         int64_t rows, int64_t firstPanel, int64_t panels) {
-  const int64_t column = firstPanel * kPanelColumns;
+  const int64_t column = firstPanel * resultColumns();
   LinearArgs args = {};
   args.a = a.data() + firstRow * shape.lda;
   args.b = packedB.data() + firstPanel * shape.k * kPanelColumns;
   args.c = c.data() + cIndex(firstRow, column);
   if (shape.bias)
-    args.bias = bias.data() + column;
+    args.bias = bias.data() + firstPanel * kPanelColumns;
   if (shape.residual)
     args.residual = residual.data() + firstRow * shape.ldr + column;
   args.rows = rows;
   args.panels = panels;
   args.cPanelBytes =
-      (size.panelMajor ? size.rows : 1) * kPanelColumns * sizeof(float);
+      (size.panelMajor ? size.rows * kPanelColumns : resultColumns()) *
+      int64_t(sizeof(float));
   kernel.callChecked(&args);
 }
 
-float LinearProblem::expectedBits(int64_t row, int64_t column) const {
-  float sum = 0;
+float LinearProblem::expectedSum(int64_t row, int64_t panelColumn) const {
+  float sum = shape.accumulate ? firstSums[cIndex(row, panelColumn)] : 0;
   for (int64_t k = 0; k < shape.k; ++k)
-    sum = std::fma(a[row * shape.lda + k], b(k, column), sum);
-  if (shape.bias)
-    sum += bias[column];
-  if (shape.residual)
-    sum += residual[row * shape.ldr + column];
-  return sum;
+    sum = std::fma(a[row * shape.lda + k], b(k, panelColumn), sum);
+  return shape.bias ? sum + bias[panelColumn] : sum;
+}
+
+float LinearProblem::expectedBits(int64_t row, int64_t column) const {
+  float value;
+  if (shape.gated) {
+    const int64_t half = resultColumns();
+    const int64_t gate = column / half * kPanelColumns + column % half;
+    value = expectedSum(row, gate) * expectedSum(row, gate + half);
+  } else {
+    value = expectedSum(row, column);
+  }
+  return shape.residual ? value + residual[row * shape.ldr + column] : value;
 }
 
 double LinearProblem::exactSum(int64_t row, int64_t column) const {

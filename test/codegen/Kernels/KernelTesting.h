@@ -89,11 +89,17 @@ public:
   /// Fills the operands with random numbers.
   LinearProblem(Size size, const LinearShape &shape, uint64_t seed);
 
-  int64_t columns() const { return size.panels * kPanelColumns; }
+  /// Columns of c and of the residual that a panel makes.
+  int64_t resultColumns() const {
+    return shape.gated ? kPanelColumns / 2 : kPanelColumns;
+  }
+  int64_t columns() const { return size.panels * resultColumns(); }
   float &b(int64_t k, int64_t column);
   float b(int64_t k, int64_t column) const;
   /// Index in `c` of an element.
   int64_t cIndex(int64_t row, int64_t column) const;
+  /// Makes `c` as new: sums to start from if it accumulates, else a pattern.
+  void resetC();
 
   /// Runs the kernel on a range of rows and panels, writing into `c`.
   void run(const ExecutableCode &kernel, int64_t firstRow, int64_t rows,
@@ -103,8 +109,11 @@ public:
   }
 
   /// What the contract says of the bits, without activation: a chain of fused
-  /// multiply-adds, then the bias, then the residual.
+  /// multiply-adds, then the bias, gated the product of both halves, then the
+  /// residual.
   float expectedBits(int64_t row, int64_t column) const;
+  /// The same of a column of the panels, before gates and residual.
+  float expectedSum(int64_t row, int64_t panelColumn) const;
   /// The exact sum of products.
   double exactSum(int64_t row, int64_t column) const;
   /// The sum of the absolute values of the products.
@@ -113,6 +122,9 @@ public:
   const Size size;
   const LinearShape shape;
   GuardedFloats a, packedB, c, bias, residual;
+
+private:
+  std::vector<float> firstSums; ///< That c holds when it accumulates.
 };
 
 /// out = softmax(q k^T * scale) v of one head with all of its operands.

@@ -23,6 +23,14 @@ protected:
     return shape;
   }
 
+  /// The same with bias and residual, gated.
+  static LinearShape gatedShape(int64_t k, int64_t panels) {
+    LinearShape shape = denseShape(k, panels);
+    shape.gated = shape.bias = shape.residual = true;
+    shape.ldc = shape.ldr = panels * kPanelColumns / 2;
+    return shape;
+  }
+
   /// Every element of C has the bits that the contract says, and nothing else
   /// was written.
   static void expectBits(const LinearProblem &problem) {
@@ -142,6 +150,119 @@ TEST_P(Linear, AddsBiasThenResidual) {
     }
 }
 
+// Every tail and every number of panels, which leaves pairs of panels and
+// panels alone; from 1152 on, a k that is cut elsewhere.
+TEST_P(Linear, MultipliesGatesByTheOtherColumns) {
+  for (int64_t k : {5, 19, 1300})
+    for (int64_t panels : {1, 2, 3, 4, 5, 11}) {
+      LinearShape shape = gatedShape(k, panels);
+      auto kernel = linearKernel(GetParam(), shape);
+      for (int64_t rows = 1; rows <= 2 * GetParam().rowTile + 1; ++rows) {
+        LinearProblem problem({rows, panels}, shape, rows);
+        problem.run(*kernel);
+        expectBits(problem);
+      }
+    }
+}
+
+TEST_P(Linear, LeavesTheGapsOfGatedRowsUntouched) {
+  for (bool bias : {false, true})
+    for (bool residual : {false, true}) {
+      LinearShape shape = gatedShape(21, 3);
+      shape.lda += 7;
+      shape.ldc += 5;
+      shape.ldr += 3;
+      shape.bias = bias;
+      shape.residual = residual;
+      auto kernel = linearKernel(GetParam(), shape);
+      for (int64_t rows : {1, 2, GetParam().rowTile + 3}) {
+        LinearProblem problem({rows, 3}, shape, 1);
+        problem.run(*kernel);
+        expectBits(problem);
+      }
+    }
+}
+
+// The same kernel, not gated, says what its activation makes of the gates.
+TEST_P(Linear, AppliesTheActivationToTheGatesAlone) {
+  for (Activation activation :
+       {Activation::Silu, Activation::Gelu, Activation::GeluTanh,
+        Activation::Relu, Activation::Sigmoid}) {
+    for (int64_t rows : {1, 3, GetParam().rowTile + 5}) {
+      LinearShape shape = gatedShape(33, 5);
+      shape.activation = activation;
+      LinearShape plain = denseShape(33, 5);
+      plain.bias = true;
+      plain.activation = activation;
+      LinearProblem problem({rows, 5}, shape, 4), gates({rows, 5}, plain, 4);
+      problem.run(*linearKernel(GetParam(), shape));
+      gates.run(*linearKernel(GetParam(), plain));
+      const int64_t half = problem.resultColumns();
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t column = 0; column < problem.columns(); ++column) {
+          const int64_t gate = column / half * kPanelColumns + column % half;
+          const float product = gates.c[gates.cIndex(row, gate)] *
+                                problem.expectedSum(row, gate + half);
+          ASSERT_EQ(problem.c[problem.cIndex(row, column)],
+                    product + problem.residual[row * shape.ldr + column])
+              << activationName(activation);
+        }
+    }
+  }
+}
+
+TEST_P(Linear, AccumulatesOntoWhatCHolds) {
+  for (int64_t k : {1, 19, 1300}) {
+    LinearShape shape = denseShape(k, 5);
+    shape.accumulate = true;
+    shape.ldc += 3;
+    shape.bias = shape.residual = k == 19;
+    auto kernel = linearKernel(GetParam(), shape);
+    for (int64_t rows = 1; rows <= GetParam().rowTile + 1; ++rows) {
+      LinearProblem problem({rows, 5}, shape, rows);
+      problem.run(*kernel);
+      expectBits(problem);
+    }
+  }
+}
+
+// The first part leaves sums in c, the second goes on from them.
+TEST_P(Linear, GivesTheSameBitsWhenKIsSplitByAccumulating) {
+  const int64_t k = 500, first = 123, rows = 13, panels = 7;
+  LinearShape whole = denseShape(k, panels);
+  whole.bias = whole.residual = true;
+  whole.activation = Activation::Gelu;
+  LinearShape begin = denseShape(first, panels);
+  begin.lda = k;
+  LinearShape end = whole;
+  end.k = k - first;
+  end.accumulate = true;
+  LinearProblem expected({rows, panels}, whole, 6),
+      head({rows, panels}, begin, 1), tail({rows, panels}, end, 6);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0; i < first; ++i)
+      head.a[row * k + i] = expected.a[row * k + i];
+    for (int64_t i = first; i < k; ++i)
+      tail.a[row * k + i - first] = expected.a[row * k + i];
+  }
+  for (int64_t column = 0; column < expected.columns(); ++column) {
+    for (int64_t i = 0; i < first; ++i)
+      head.b(i, column) = expected.b(i, column);
+    for (int64_t i = first; i < k; ++i)
+      tail.b(i - first, column) = expected.b(i, column);
+    tail.bias[column] = expected.bias[column];
+    for (int64_t row = 0; row < rows; ++row)
+      tail.residual[row * end.ldr + column] =
+          expected.residual[row * whole.ldr + column];
+  }
+  expected.run(*linearKernel(GetParam(), whole));
+  head.run(*linearKernel(GetParam(), begin));
+  for (int64_t i = 0; i < head.c.size(); ++i)
+    tail.c[i] = head.c[i];
+  tail.run(*linearKernel(GetParam(), end));
+  EXPECT_TRUE(sameBits(expected.c, tail.c));
+}
+
 // The bias comes before the activation and the residual behind it.
 TEST_P(Linear, AppliesTheActivationBetweenBiasAndResidual) {
   LinearShape shape = denseShape(12, 2);
@@ -220,25 +341,30 @@ TEST_P(Linear, AgreesWithOneDnn) {
 #endif
 
 TEST_P(Linear, GivesTheSameBitsForEverySplitOfRowsAndPanels) {
-  LinearShape shape = denseShape(1200, 11);
-  shape.bias = shape.residual = true;
-  shape.activation = Activation::Gelu;
-  auto kernel = linearKernel(GetParam(), shape);
-  const int64_t rows = 3 * GetParam().rowTile + 2, panels = 11;
-  LinearProblem whole({rows, panels}, shape, 5);
-  whole.run(*kernel);
-  LinearProblem parts({rows, panels}, shape, 5);
-  Random random(9);
-  for (int trial = 0; trial < 40; ++trial) {
-    parts.c.reset();
-    const int64_t maxRows = 1 + random.next() % rows;
-    const int64_t maxPanels = 1 + random.next() % panels;
-    for (int64_t row = 0; row < rows; row += maxRows)
-      for (int64_t panel = 0; panel < panels; panel += maxPanels)
-        parts.run(*kernel, row, std::min(maxRows, rows - row), panel,
-                  std::min(maxPanels, panels - panel));
-    ASSERT_TRUE(sameBits(whole.c, parts.c))
-        << "at most " << maxRows << " rows and " << maxPanels << " panels";
+  LinearShape plain = denseShape(1200, 11);
+  plain.bias = plain.residual = true;
+  LinearShape accumulating = plain;
+  accumulating.accumulate = true;
+  for (LinearShape shape : {plain, accumulating, gatedShape(1200, 11)}) {
+    shape.activation = Activation::Gelu;
+    auto kernel = linearKernel(GetParam(), shape);
+    const int64_t rows = 3 * GetParam().rowTile + 2, panels = 11;
+    LinearProblem whole({rows, panels}, shape, 5);
+    whole.run(*kernel);
+    LinearProblem parts({rows, panels}, shape, 5);
+    Random random(9);
+    for (int trial = 0; trial < 40; ++trial) {
+      parts.resetC();
+      const int64_t maxRows = 1 + random.next() % rows;
+      const int64_t maxPanels = 1 + random.next() % panels;
+      for (int64_t row = 0; row < rows; row += maxRows)
+        for (int64_t panel = 0; panel < panels; panel += maxPanels)
+          parts.run(*kernel, row, std::min(maxRows, rows - row), panel,
+                    std::min(maxPanels, panels - panel));
+      ASSERT_TRUE(sameBits(whole.c, parts.c))
+          << "at most " << maxRows << " rows and " << maxPanels << " panels"
+          << (shape.gated ? ", gated" : "");
+    }
   }
 }
 
@@ -247,20 +373,23 @@ TEST_P(Linear, GivesTheSameBitsAsTheOtherRowsOfItsFamily) {
        {Activation::None, Activation::Gelu, Activation::GeluTanh,
         Activation::Relu, Activation::Silu, Activation::QuickGelu,
         Activation::Tanh, Activation::Sigmoid}) {
-    LinearShape shape = denseShape(77, 7);
-    shape.bias = shape.residual = true;
-    shape.activation = activation;
-    LinearProblem expected({29, 7}, shape, 2), actual({29, 7}, shape, 2);
-    // Large enough to reach the ends of every function.
-    for (int64_t i = 0; i < expected.bias.size(); ++i)
-      expected.bias[i] = actual.bias[i] = 120 * expected.bias[i];
-    expected.run(*linearKernel(GetParam(), shape));
-    for (const KernelRow &other : rowsOfFamily(KernelFamily::Linear)) {
-      if (other.cpuFeatures & ~hostFeatures())
-        continue;
-      actual.run(*linearKernel(other, shape));
-      EXPECT_TRUE(sameBits(expected.c, actual.c))
-          << other.name << " with " << activationName(activation);
+    LinearShape plain = denseShape(77, 7);
+    plain.bias = plain.residual = true;
+    for (LinearShape shape : {plain, gatedShape(77, 7)}) {
+      shape.activation = activation;
+      LinearProblem expected({29, 7}, shape, 2), actual({29, 7}, shape, 2);
+      // Large enough to reach the ends of every function.
+      for (int64_t i = 0; i < expected.bias.size(); ++i)
+        expected.bias[i] = actual.bias[i] = 120 * expected.bias[i];
+      expected.run(*linearKernel(GetParam(), shape));
+      for (const KernelRow &other : rowsOfFamily(KernelFamily::Linear)) {
+        if (other.cpuFeatures & ~hostFeatures())
+          continue;
+        actual.run(*linearKernel(other, shape));
+        EXPECT_TRUE(sameBits(expected.c, actual.c))
+            << other.name << " with " << activationName(activation)
+            << (shape.gated ? ", gated" : "");
+      }
     }
   }
 }
