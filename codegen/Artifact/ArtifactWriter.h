@@ -41,6 +41,7 @@ struct ArtifactCall {
   uint32_t modes, panels, panelTile;
   uint64_t outputs;
   int64_t flopsPerRow, flopsPerRowAndKey;
+  uint32_t window = 0;
 };
 struct ArtifactStep {
   std::string name;
@@ -71,6 +72,7 @@ struct ArtifactModel {
   uint64_t defaultOutput;
   std::vector<ArtifactOutput> outputs;
   std::vector<ArtifactVariant> variants;
+  bool attendedLength = false; ///< ENCAST_FEATURE_ATTENDED_LENGTH
 };
 
 /// Writes `path` (and `weightsPath`, if not empty, for the weights) under

@@ -29,6 +29,8 @@ public:
     header.byte_order = ENCAST_ABI_BYTE_ORDER;
     header.abi_version = ENCAST_ABI_VERSION;
     header.header_bytes = sizeof(header);
+    if (model.attendedLength)
+      header.required_features |= ENCAST_FEATURE_ATTENDED_LENGTH;
     header.vocabulary = model.vocabulary;
     header.max_tokens = model.maxTokens;
     header.token_types = model.tokenTypes;
@@ -119,6 +121,7 @@ private:
     to.outputs = from.outputs;
     to.flops_per_row = from.flopsPerRow;
     to.flops_per_row_and_key = from.flopsPerRowAndKey;
+    to.window = from.window;
     return to;
   }
 

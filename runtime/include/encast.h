@@ -151,6 +151,8 @@ typedef struct encast_model_info_t {
   int64_t output_count;
   int64_t default_output; /* index of the output that tools take */
   int64_t weights_bytes;
+  int64_t attended_length; /* 1: the input attended_length may be less than the
+                              ids of a sequence; 0: it must be all of them */
 } encast_model_info_t;
 
 ENCAST_API encast_status encast_model_info(const encast_model *model,
@@ -254,10 +256,11 @@ ENCAST_API encast_status encast_session_reserve(encast_session *session,
  *                            sequence has at least one token. Optional: one
  *                            sequence
  *   token_type_ids  [T]      optional: zeros
- *   attended_length [B]      optional: ids that a sequence attends to, all of
- *                            them in this version
- *   rows            [R]      optional, R <= T: the token rows, counted over the
- *                            batch, for which per-token outputs are computed
+ *   attended_length [B]      optional: how many ids of each sequence, from its
+ *                            first, are attended: at least one; all of them,
+ * but for models whose info says otherwise. The others have rows and attend,
+ * and nothing attends to them rows            [R]      optional, R <= T: the
+ * token rows, counted over the batch, for which per-token outputs are computed
  * No sequence (count 0 of ids, offsets = {0}) is valid and writes nothing.
  */
 typedef struct encast_input {

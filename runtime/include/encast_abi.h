@@ -69,6 +69,14 @@ enum {
   ENCAST_CPU_KNOWN = (1u << 7) - 1
 };
 
+/* What an artifact asks of the runtime: bits of required_features. */
+enum {
+  /* Callers may give attended_length: item.keys may be less than the tokens of
+     the sequence. */
+  ENCAST_FEATURE_ATTENDED_LENGTH = 1u << 0,
+  ENCAST_FEATURES_KNOWN = (1u << 1) - 1
+};
+
 /*
  * What one run computes the last layer's tail for. SELECTED is taken if no
  * asked output needs all rows: per-sequence outputs with all_rows = 0 read the
@@ -95,8 +103,8 @@ enum {
  *             of the sequence. Query rows are TOKENS, or SELECTED rows that
  *             follow each other and lie in one sequence; ATTENTION_RUNS the
  *             same, of which each is also the token behind the one before. They
- *             are cut into as few tiles as max_rows allows, of one size, a
- *             multiple of row_tile; the last one may be smaller.
+ *             are cut at multiples of row_tile, counted from the first, into
+ *             tiles of at most max_rows.
  */
 typedef enum encast_abi_domain {
   ENCAST_DOMAIN_TOKENS = 0,
@@ -163,15 +171,15 @@ typedef struct encast_abi_context {
 
 /* The part of a step that one call computes. */
 typedef struct encast_abi_item {
-  int64_t row;    /* first row in the domain */
-  int64_t rows;   /* > 0 */
-  int64_t block;  /* first row of the row block: row r of a block-local value
-                     lies (r - block) strides behind its offset in `block` */
-  int64_t panel;  /* first panel of 16 columns, or the head */
-  int64_t panels; /* number of panels; 0 where the call has none */
-  int64_t key;    /* ATTENTION_*: first token row of the sequence */
-  int64_t keys;   /* ATTENTION_*: tokens of the sequence that are attended */
-  int64_t position; /* ATTENTION_TOKENS, _RUNS: of query `row` in its sequence */
+  int64_t row;      /* first row in the domain */
+  int64_t rows;     /* > 0 */
+  int64_t block;    /* first row of the row block: row r of a block-local value
+                       lies (r - block) strides behind its offset in `block` */
+  int64_t panel;    /* first panel of 16 columns, or the head */
+  int64_t panels;   /* number of panels; 0 where the call has none */
+  int64_t key;      /* ATTENTION_*: first token row of the sequence */
+  int64_t keys;     /* ATTENTION_*: tokens of the sequence that are attended */
+  int64_t position; /* ATTENTION_*: of query `row` in its sequence */
   int64_t packed;   /* ATTENTION_*: packed row of the sequence's first token */
 } encast_abi_item;
 
@@ -192,17 +200,19 @@ typedef void (*encast_abi_function)(const encast_abi_context *context,
  * block only, or on what earlier steps wrote.
  */
 typedef struct encast_abi_call {
-  uint64_t name;       /* string, e.g. "encoder.layer.0.attention.self.qkv" */
-  uint64_t kernel;     /* string: kernel or row program */
-  int64_t function;    /* distance of an encast_abi_function */
-  uint32_t modes;      /* runs in these modes only */
-  uint32_t panels;     /* panels in all; 0: can be split by rows only */
-  uint32_t panel_tile; /* a split by panels happens at multiples of this */
-  uint32_t reserved;
+  uint64_t name;         /* string, e.g. "encoder.layer.0.attention.self.qkv" */
+  uint64_t kernel;       /* string: kernel or row program */
+  int64_t function;      /* distance of an encast_abi_function */
+  uint32_t modes;        /* runs in these modes only */
+  uint32_t panels;       /* panels in all; 0: can be split by rows only */
+  uint32_t panel_tile;   /* a split by panels happens at multiples of this */
+  uint32_t window;       /* attention: flops_per_row_and_key counts keys at most
+                            this far from the query; 0: all */
   uint64_t outputs;      /* runs if any of these outputs is asked; not 0 */
   int64_t flops_per_row; /* 2 per multiply-add of matrix products, for a row of
                             the domain over all panels and heads */
-  int64_t flops_per_row_and_key; /* the same, times the keys of the sequence */
+  int64_t flops_per_row_and_key; /* the same, times the attended keys of the
+                                    sequence that lie within the window */
 } encast_abi_call;
 
 /*
@@ -265,7 +275,7 @@ typedef struct encast_abi_descriptor {
   uint32_t byte_order;
   uint32_t abi_version;
   uint32_t header_bytes;      /* sizeof(encast_abi_descriptor) */
-  uint64_t required_features; /* of the runtime; an unknown bit refuses */
+  uint64_t required_features; /* ENCAST_FEATURE_*; an unknown bit refuses */
   uint64_t descriptor_bytes;
   /*
    * XXH3 (128 bits: low, high) over the contents of all SHF_ALLOC sections that

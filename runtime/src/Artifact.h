@@ -49,6 +49,10 @@ public:
   uint64_t allOutputs() const {
     return ~uint64_t(0) >> (64 - start->outputs.count);
   }
+  /// Whether callers may give attended_length.
+  bool takesAttendedLength() const {
+    return start->required_features & ENCAST_FEATURE_ATTENDED_LENGTH;
+  }
   Hash128 id() const { return {start->artifact_id[0], start->artifact_id[1]}; }
 
 private:

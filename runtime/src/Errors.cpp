@@ -329,7 +329,7 @@ encast_status tileStateRefused(encast_error *error, int systemError) {
 encast_status unknownInput(encast_error *error, const char *name) {
   return fail(error, ENCAST_UNKNOWN_NAME,
               "no input is named '%s'; inputs are ids, offsets, "
-              "token_type_ids, rows",
+              "token_type_ids, attended_length, rows",
               name);
 }
 
@@ -447,6 +447,14 @@ encast_status notAllAttended(encast_error *error, int64_t sequence,
   return fail(error, ENCAST_BAD_SHAPE,
               "sequence %" PRId64 ": attended_length is %" PRId64
               ", but this model attends to all %" PRId64 " ids",
+              sequence, given, length);
+}
+
+encast_status attendedOutOfRange(encast_error *error, int64_t sequence,
+                                 int64_t given, int64_t length) {
+  return fail(error, ENCAST_BAD_SHAPE,
+              "sequence %" PRId64 ": attended_length is %" PRId64
+              ", expected 1 to %" PRId64,
               sequence, given, length);
 }
 

@@ -134,6 +134,8 @@ encast_status attendedCount(encast_error *error, int64_t given,
                             int64_t sequences);
 encast_status notAllAttended(encast_error *error, int64_t sequence,
                              int64_t given, int64_t length);
+encast_status attendedOutOfRange(encast_error *error, int64_t sequence,
+                                 int64_t given, int64_t length);
 encast_status noTokenTypes(encast_error *error);
 encast_status rowsCount(encast_error *error, int64_t given, int64_t tokens);
 encast_status rowOutOfRange(encast_error *error, int64_t index, int64_t row,

@@ -43,7 +43,7 @@ bool layOutArena(const ArtifactView &view, const encast_abi_variant &variant,
   constexpr int64_t index = sizeof(int32_t);
   layout.ids = sizes.place(index * tokens, end);
   layout.types = sizes.place(index * tokens, end);
-  layout.positions = sizes.place(index * tokens, end);
+  layout.positions = sizes.place(index * (tokens + 1), end);
   layout.selected = sizes.place(index * (tokens + sequences), end);
   layout.first = sizes.place(index * sequences, end);
   layout.pick = sizes.place(index * tokens, end);

@@ -23,17 +23,19 @@ namespace encast::runtime {
 constexpr int64_t kMostRows = INT32_MAX;
 constexpr int64_t kPageBytes = 4096;
 
-/// Bytes per token and per sequence of all control tables, for tools.
+/// Bytes per token and per sequence of all control tables, for tools; one of
+/// them has an element more.
 constexpr int64_t kControlBytesPerToken = 5 * sizeof(int32_t);
 constexpr int64_t kControlBytesPerSequence = 2 * sizeof(int32_t);
 
 /// Offsets from the first byte of the arena.
 struct ArenaLayout {
-  int64_t ids, types, positions; ///< int32 [T]
-  int64_t selected;              ///< int32 [T + B]
-  int64_t first;                 ///< int32 [B]
-  int64_t pick;                  ///< int32 [T]
-  int64_t colours;               ///< Of colour 0.
+  int64_t ids, types; ///< int32 [T]
+  int64_t positions;  ///< int32 [T + 1]
+  int64_t selected;   ///< int32 [T + B]
+  int64_t first;      ///< int32 [B]
+  int64_t pick;       ///< int32 [T]
+  int64_t colours;    ///< Of colour 0.
   int64_t blocks, blockStride;
   int64_t workspaces, workspaceStride;
   int64_t bytes; ///< Of the arena.

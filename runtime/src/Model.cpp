@@ -215,6 +215,7 @@ encast_status encast_model_info(const encast_model *model,
   full.output_count = view->outputs.count;
   full.default_output = view->default_output;
   full.weights_bytes = view->weights_bytes;
+  full.attended_length = view.takesAttendedLength();
   return writeStruct(full, "encast_model_info_t", info, error);
 }
 

@@ -52,15 +52,19 @@ encast_status checkSequences(const RunRequest &request, int64_t maxTokens,
   return ENCAST_OK;
 }
 
-/// So far every model attends to every id.
-encast_status checkAttended(const RunRequest &request, const int64_t *attended,
+encast_status checkAttended(const RunRequest &request, const ArtifactView &view,
                             int64_t count, encast_error *error) {
   if (count != request.sequences)
     return attendedCount(error, count, request.sequences);
   for (int64_t i = 0; i < count; ++i) {
     int64_t length = request.offsets[i + 1] - request.offsets[i];
-    if (attended[i] != length)
-      return notAllAttended(error, i, attended[i], length);
+    int64_t attended = request.attended[i];
+    if (attended == length)
+      continue;
+    if (!view.takesAttendedLength())
+      return notAllAttended(error, i, attended, length);
+    if (attended < 1 || attended > length)
+      return attendedOutOfRange(error, i, attended, length);
   }
   return ENCAST_OK;
 }
@@ -152,9 +156,10 @@ encast_status RunRequest::readInputs(const ArtifactView &view,
   if (tokens > kMostRows || sequences > kMostRows - tokens)
     return tooManyRows(error, tokens, sequences, kMostRows);
   ENCAST_TRY(checkSequences(*this, view->max_tokens, error));
-  if (known[Attended].given)
-    ENCAST_TRY(checkAttended(*this, known[Attended].data, known[Attended].count,
-                             error));
+  if (known[Attended].given) {
+    attended = known[Attended].data;
+    ENCAST_TRY(checkAttended(*this, view, known[Attended].count, error));
+  }
   if (known[Types].given) {
     if (!view->token_types)
       return noTokenTypes(error);

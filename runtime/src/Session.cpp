@@ -227,6 +227,7 @@ int64_t fillControlTables(const encast_session &session,
   for (int64_t s = 0; s < request.sequences; ++s)
     for (int64_t i = offsets[s]; i < offsets[s + 1]; ++i)
       positions[i] = static_cast<int32_t>(i - offsets[s]);
+  positions[request.tokens] = 0;
 
   if (request.mode == ENCAST_MODE_ALL) {
     for (int64_t i = 0; i < request.tokens; ++i)
@@ -378,36 +379,25 @@ encast_status reportNonFinite(const encast_session &session,
 void countFlops(encast_session &session, const Walk &walk) {
   const encast_model &model = *session.model;
   const encast_abi_context &context = session.perThread[0].context;
-  int64_t tokenKeys = 0, selectedKeys = 0; // keys summed over query rows
-  for (int64_t s = 0; s < context.sequences; ++s) {
-    int64_t length = context.offsets[s + 1] - context.offsets[s];
-    tokenKeys += length * length;
-  }
-  if (walk.mode == ENCAST_MODE_ALL)
-    selectedKeys = tokenKeys;
-  else
-    for (int64_t i = 0; i < context.selected; ++i) {
-      int64_t s = sequenceOfRow(context, walk.selectedRows[i]);
-      selectedKeys += context.offsets[s + 1] - context.offsets[s];
-    }
   const auto *steps = model.view.rows<encast_abi_step>(model.variant->steps);
   const auto *calls = model.view.rows<encast_abi_call>(model.variant->calls);
   for (uint64_t s = 0; s < model.variant->steps.count; ++s) {
     const encast_abi_step &step = steps[s];
     int64_t rows = rowsOfDomain(context, step.domain);
-    int64_t keys = step.domain == ENCAST_DOMAIN_ATTENTION_TOKENS ? tokenKeys
-                   : step.domain == ENCAST_DOMAIN_ATTENTION_SELECTED
-                       ? selectedKeys
-                       : 0;
     for (uint32_t i = 0; i < step.call_count; ++i) {
       const encast_abi_call &call = calls[step.first_call + i];
+      int64_t &result = session.callFlops[step.first_call + i];
+      result = 0;
+      if (!callRuns(walk, call))
+        continue;
+      int64_t keys = call.flops_per_row_and_key
+                         ? keysOfQueries(walk, step.domain, call.window)
+                         : 0;
       // In double, as an artifact may claim any number.
       double flops = static_cast<double>(call.flops_per_row) * rows +
                      static_cast<double>(call.flops_per_row_and_key) * keys;
       constexpr double most = int64_t(1) << 62;
-      session.callFlops[step.first_call + i] =
-          callRuns(walk, call) ? static_cast<int64_t>(std::min(flops, most))
-                               : 0;
+      result = static_cast<int64_t>(std::min(flops, most));
     }
   }
 }
@@ -424,6 +414,7 @@ Walk makeWalk(encast_session &session, const RunRequest &request,
   walk.perThread = session.perThread;
   walk.state = session.walkState;
   walk.selectedRows = inArena<int32_t>(session, layout.selected);
+  walk.attended = request.attended;
   walk.sessionState = &session.state;
   walk.cancelledState = Cancelled;
   walk.progress = session.options.progress;

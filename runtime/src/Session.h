@@ -24,7 +24,7 @@ struct alignas(64) NonFinite {
 /// The named inputs and outputs of one run, checked.
 struct RunRequest {
   const int64_t *ids = nullptr, *offsets = nullptr, *types = nullptr,
-                *rows = nullptr;
+                *attended = nullptr, *rows = nullptr;
   int64_t tokens = 0, sequences = 0;
   int64_t rowCount = 0;        ///< Of `rows`; 0 if it is null.
   int64_t oneSequence[2] = {}; ///< `offsets` if none are given.

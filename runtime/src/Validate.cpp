@@ -101,8 +101,9 @@ encast_status DescriptorChecker::checkVersion() {
       descriptor.abi_version > ENCAST_ABI_VERSION)
     return otherAbiVersion(error, descriptor.abi_version, ENCAST_ABI_OLDEST,
                            ENCAST_ABI_VERSION);
-  if (descriptor.required_features)
-    return unknownFeatures(error, descriptor.required_features);
+  if (uint64_t unknown =
+          descriptor.required_features & ~uint64_t(ENCAST_FEATURES_KNOWN))
+    return unknownFeatures(error, unknown);
   ENCAST_TRY(checkRange("header", -1, "header_bytes", descriptor.header_bytes,
                         sizeof(descriptor), sizeof(descriptor)));
   return checkRange("header", -1, "descriptor_bytes",
@@ -257,13 +258,12 @@ encast_status DescriptorChecker::checkSteps(const encast_abi_variant &variant) {
     const encast_abi_step &step = steps[i];
     ENCAST_TRY(checkString("step", i, "name", step.name));
     ENCAST_TRY(checkRange("step", i, "domain", step.domain, 0,
-                          ENCAST_DOMAIN_ATTENTION_SELECTED));
+                          ENCAST_DOMAIN_ATTENTION_RUNS));
     ENCAST_TRY(checkRange("step", i, "layer", step.layer, 0, view->layers));
     ENCAST_TRY(checkRange("step", i, "max_rows", step.max_rows, 1, kMostInt32));
     ENCAST_TRY(
         checkRange("step", i, "row_tile", step.row_tile, 1, step.max_rows));
-    bool attends = step.domain == ENCAST_DOMAIN_ATTENTION_TOKENS ||
-                   step.domain == ENCAST_DOMAIN_ATTENTION_SELECTED;
+    bool attends = step.domain >= ENCAST_DOMAIN_ATTENTION_TOKENS;
     ENCAST_TRY(checkRange("step", i, "heads", step.heads, attends ? 1 : 0,
                           attends ? kMostHeads : 0));
     ENCAST_TRY(checkRange("step", i, "first_call", step.first_call, nextCall,
@@ -290,6 +290,7 @@ encast_status DescriptorChecker::checkCalls(const encast_abi_variant &variant) {
     if (call.panels)
       ENCAST_TRY(
           checkRange("call", i, "panel_tile", call.panel_tile, 1, kMostInt32));
+    ENCAST_TRY(checkRange("call", i, "window", call.window, 0, kMostInt32));
     ENCAST_TRY(checkOutputMask("call", i, call.outputs));
     ENCAST_TRY(checkRange("call", i, "flops_per_row", call.flops_per_row, 0,
                           kMostInt64));

@@ -13,6 +13,7 @@ int64_t rowsOfDomain(const encast_abi_context &context, uint32_t domain) {
     return context.tokens;
   case ENCAST_DOMAIN_SELECTED:
   case ENCAST_DOMAIN_ATTENTION_SELECTED:
+  case ENCAST_DOMAIN_ATTENTION_RUNS:
     return context.selected;
   case ENCAST_DOMAIN_PICKED:
     return context.picked;
@@ -24,6 +25,41 @@ int64_t rowsOfDomain(const encast_abi_context &context, uint32_t domain) {
 int64_t sequenceOfRow(const encast_abi_context &context, int64_t row) {
   const int64_t *end = context.offsets + context.sequences + 1;
   return std::upper_bound(context.offsets, end, row) - context.offsets - 1;
+}
+
+/// Pairs of the first `queries` tokens of a sequence with its first `attended`
+/// ones that are at most `window` tokens apart.
+static int64_t pairsInWindow(int64_t queries, int64_t attended,
+                             int64_t window) {
+  // Query i reads keys max(0, i - window) to min(i + window + 1, attended).
+  queries = std::min(queries, attended + window);
+  int64_t cut = std::clamp<int64_t>(attended - window - 1, 0, queries);
+  int64_t ends =
+      cut * (cut - 1) / 2 + cut * (window + 1) + (queries - cut) * attended;
+  int64_t late = std::max<int64_t>(queries - window, 0);
+  return ends - late * (late - 1) / 2;
+}
+
+int64_t keysOfQueries(const Walk &walk, uint32_t domain, int64_t window) {
+  const encast_abi_context &context = walk.perThread[0].context;
+  auto pairs = [&](int64_t sequence, int64_t queries) {
+    int64_t attended = walk.attended ? walk.attended[sequence]
+                                     : context.offsets[sequence + 1] -
+                                           context.offsets[sequence];
+    return window ? pairsInWindow(queries, attended, window)
+                  : queries * attended;
+  };
+  int64_t keys = 0;
+  if (domain == ENCAST_DOMAIN_ATTENTION_TOKENS || walk.mode == ENCAST_MODE_ALL)
+    for (int64_t s = 0; s < context.sequences; ++s)
+      keys += pairs(s, context.offsets[s + 1] - context.offsets[s]);
+  else
+    for (int64_t i = 0; i < context.selected; ++i) {
+      int64_t s = sequenceOfRow(context, walk.selectedRows[i]);
+      int64_t position = walk.selectedRows[i] - context.offsets[s];
+      keys += pairs(s, position + 1) - pairs(s, position);
+    }
+  return keys;
 }
 
 namespace {
@@ -41,22 +77,10 @@ struct RowCut {
   }
 };
 
-/// The query tiles of consecutive rows of one sequence.
-struct QueryCut {
-  int64_t rowsPerTile, tiles;
-  QueryCut(int64_t rows, const encast_abi_step &step) {
-    int64_t mostRows = step.max_rows - step.max_rows % step.row_tile;
-    int64_t fewest = dividedUp(rows, mostRows);
-    rowsPerTile =
-        dividedUp(dividedUp(rows, fewest), step.row_tile) * step.row_tile;
-    tiles = dividedUp(rows, rowsPerTile);
-  }
-};
-
 /// Query rows that follow each other and lie in one sequence.
 struct QueryGroup {
   int64_t row = 0, rows = 0; ///< In the domain.
-  int64_t key = 0, keys = 0; ///< Token rows of the sequence.
+  int64_t sequence = 0;
 };
 
 /// Walks over the query groups of an attention step.
@@ -65,8 +89,9 @@ public:
   QueryGroups(const Walk &walk, const encast_abi_context &context,
               const encast_abi_step &step)
       : walk(walk), context(context),
-        selects(step.domain == ENCAST_DOMAIN_ATTENTION_SELECTED &&
-                walk.mode == ENCAST_MODE_SELECTED) {
+        selects(step.domain != ENCAST_DOMAIN_ATTENTION_TOKENS &&
+                walk.mode == ENCAST_MODE_SELECTED),
+        runs(step.domain == ENCAST_DOMAIN_ATTENTION_RUNS) {
     next();
   }
 
@@ -82,20 +107,34 @@ public:
       sequence = sequenceOfRow(context, walk.selectedRows[row]);
     int64_t begin = context.offsets[sequence];
     int64_t end = context.offsets[sequence + 1];
-    group = {row, end - begin, begin, end - begin};
+    group = {row, end - begin, sequence};
     if (!selects)
       return;
     group.rows = 1;
     while (row + group.rows < context.selected &&
-           walk.selectedRows[row + group.rows] >= begin &&
-           walk.selectedRows[row + group.rows] < end)
+           joins(row + group.rows, begin, end))
       ++group.rows;
+  }
+  /// Position in its sequence of a row of the domain.
+  int64_t position(int64_t row) const {
+    return tokenRow(row) - context.offsets[group.sequence];
   }
 
 private:
+  int64_t tokenRow(int64_t row) const {
+    return selects ? walk.selectedRows[row] : row;
+  }
+  /// Whether a row belongs to the group of the row before, which lies in a
+  /// sequence of token rows [begin, end).
+  bool joins(int64_t row, int64_t begin, int64_t end) const {
+    int64_t token = tokenRow(row);
+    return token >= begin && token < end &&
+           (!runs || token == tokenRow(row - 1) + 1);
+  }
+
   const Walk &walk;
   const encast_abi_context &context;
-  const bool selects;
+  const bool selects, runs;
   int64_t sequence = -1;
   QueryGroup group;
 };
@@ -116,6 +155,7 @@ private:
   void walkBlocks(const encast_abi_step &step, int64_t rows);
   void walkShared(const encast_abi_step &step, int64_t rows);
   void walkAttention(const encast_abi_step &step);
+  RowCut cutQueries(const encast_abi_step &step, int64_t rows) const;
   template <typename Function> void runPhase(int64_t count, Function compute);
   void waitForPhases();
   void runCalls(const encast_abi_step &step, encast_abi_item item);
@@ -197,8 +237,7 @@ bool ThreadWalk::stepRuns(const encast_abi_step &step) const {
 
 void ThreadWalk::walkStep(const encast_abi_step &step) {
   int64_t rows = rowsOfDomain(context, step.domain);
-  if (step.domain == ENCAST_DOMAIN_ATTENTION_TOKENS ||
-      step.domain == ENCAST_DOMAIN_ATTENTION_SELECTED)
+  if (step.heads)
     walkAttention(step);
   else if (walk.threads > 1 && rows <= step.max_rows && rows <= step.split_rows)
     walkShared(step, rows);
@@ -243,37 +282,53 @@ void ThreadWalk::walkShared(const encast_abi_step &step, int64_t rows) {
   }
 }
 
+/// Cuts the queries of a group into tiles: as few as max_rows allows, but that
+/// many items for each thread that none waits long for the last one.
+RowCut ThreadWalk::cutQueries(const encast_abi_step &step, int64_t rows) const {
+  constexpr int64_t itemsPerThread = 4;
+  int64_t fewest =
+      dividedUp(dividedUp(rows, step.row_tile), step.max_rows / step.row_tile);
+  int64_t share = step.heads * rowsOfDomain(context, step.domain);
+  int64_t wanted = dividedUp(itemsPerThread * walk.threads * rows, share);
+  return RowCut(rows, step.row_tile, std::max(fewest, wanted));
+}
+
 void ThreadWalk::walkAttention(const encast_abi_step &step) {
   context.block = own.block;
   int64_t count = 0;
   for (QueryGroups groups(walk, context, step); !groups.atEnd(); groups.next())
-    count += step.heads * QueryCut(groups.get().rows, step).tiles;
+    count += step.heads * cutQueries(step, groups.get().rows).parts;
 
   QueryGroups groups(walk, context, step);
   int64_t first = 0; // item of the group at hand
   runPhase(count, [&](int64_t index) {
-    QueryCut cut(groups.get().rows, step);
-    while (index - first >= step.heads * cut.tiles) {
-      first += step.heads * cut.tiles;
+    RowCut cut = cutQueries(step, groups.get().rows);
+    while (index - first >= step.heads * cut.parts) {
+      first += step.heads * cut.parts;
       groups.next();
-      cut = QueryCut(groups.get().rows, step);
+      cut = cutQueries(step, groups.get().rows);
     }
+    // All tiles of a head follow each other: its keys stay in the cache.
     const QueryGroup &group = groups.get();
-    int64_t head = (index - first) / cut.tiles;
-    int64_t row = (index - first) % cut.tiles * cut.rowsPerTile;
+    int64_t head = (index - first) / cut.parts;
+    int64_t tile = (index - first) % cut.parts;
+    int64_t sequence = group.sequence;
     encast_abi_item item = {};
-    item.row = item.block = group.row + row;
-    item.rows = std::min(cut.rowsPerTile, group.rows - row);
+    item.row = item.block = group.row + cut.begin(tile);
+    item.rows = cut.begin(tile + 1) - cut.begin(tile);
     item.panel = head;
-    item.key = group.key;
-    item.keys = group.keys;
+    item.key = context.offsets[sequence];
+    item.keys = walk.attended ? walk.attended[sequence]
+                              : context.offsets[sequence + 1] - item.key;
+    item.position = groups.position(item.row);
+    item.packed = ENCAST_PACKED_ROW(item.key, sequence);
     runCalls(step, item);
   });
 }
 
 void ThreadWalk::runCalls(const encast_abi_step &step, encast_abi_item item) {
   bool attends = step.heads != 0;
-  for (uint32_t i = 0; i < step.call_count; ++i) {
+  for (uint32_t i = 0; i < step.call_count && !isCancelled(); ++i) {
     uint64_t index = step.first_call + i;
     if (!callRuns(walk, calls[index]))
       continue;

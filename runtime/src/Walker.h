@@ -6,7 +6,8 @@
 ///   rows, many:  one phase; an item is a block of rows with all its calls
 ///   rows, few:   a phase per call, on one block shared by all; an item is a
 ///                range of panels (or of rows)
-///   attention:   one phase; an item is a tile of queries of one head
+///   attention:   one phase; an item is a tile of queries of one head, and the
+///                tiles of a head follow each other
 ///
 /// A phase begins when all items of the one before are computed, not when all
 /// threads are there: a thread that the system has put aside holds up nobody
@@ -57,8 +58,9 @@ struct Walk {
   WalkThread *perThread = nullptr; ///< [threads]
   WalkState *state = nullptr;      ///< Reset.
   const int32_t *selectedRows = nullptr; ///< [selected]
+  const int64_t *attended = nullptr;     ///< [sequences]; null: all tokens are.
   const std::atomic<int> *sessionState = nullptr;
-  int cancelledState = 0; ///< Items are skipped while the session is in this.
+  int cancelledState = 0; ///< Calls are skipped while the session is in this.
   /// A last phase: finish(data, i) for each i in [0, threads).
   void (*finish)(void *data, int64_t part) = nullptr;
   void *finishData = nullptr;
@@ -72,6 +74,10 @@ void walkSteps(const Walk &walk, int thread);
 
 /// Number of rows of a domain (query rows for attention).
 int64_t rowsOfDomain(const encast_abi_context &context, uint32_t domain);
+
+/// Keys, summed over the query rows of an attention domain, that are attended
+/// and at most `window` tokens away; 0: any distance.
+int64_t keysOfQueries(const Walk &walk, uint32_t domain, int64_t window);
 
 /// Whether a call runs at all in this run.
 inline bool callRuns(const Walk &walk, const encast_abi_call &call) {

@@ -13,6 +13,7 @@
 #include <cstdarg>
 #include <cstring>
 #include <getopt.h>
+#include <iterator>
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/reader.h>
 #include <rapidjson/stringbuffer.h>
@@ -38,9 +39,10 @@ __attribute__((format(printf, 1, 2))) std::string text(const char *format,
 }
 
 const char *domainName(uint32_t domain) {
-  static const char *const names[] = {"tokens",           "selected",
-                                      "picked",           "sequences",
-                                      "attention tokens", "attention selected"};
+  static const char *const names[] = {
+      "tokens",           "selected",           "picked",        "sequences",
+      "attention tokens", "attention selected", "attention runs"};
+  static_assert(std::size(names) == ENCAST_DOMAIN_ATTENTION_RUNS + 1);
   return names[domain];
 }
 

@@ -187,6 +187,14 @@ TEST_F(ModelTest, a_name_without_folder_is_a_file_here) {
   ASSERT_EQ(chdir(before), 0);
 }
 
+TEST_F(ModelTest, artifacts_of_the_version_before_run) {
+  TestArtifact artifact;
+  artifact.abiVersion = ENCAST_ABI_OLDEST;
+  Opened opened = open(artifact.write(path));
+  ASSERT_EQ(opened.status, ENCAST_OK) << opened.message;
+  EXPECT_EQ(specialValue(opened.model.get(), TEST_ID_WEIGHT), 3);
+}
+
 TEST_F(ModelTest, weights_come_from_the_artifact_or_from_the_file_beside_it) {
   TestArtifact artifact;
   artifact.weights = {4, 5, 6.5f};

@@ -60,6 +60,7 @@ inline Session createSession(encast_model *model,
 /// A batch of sequences, back to back.
 struct Batch {
   std::vector<int64_t> ids, offsets = {0}, types, rows;
+  std::vector<int64_t> attended; ///< Empty: not given.
   bool givesTypes = false, givesRows = false;
 
   void add(const std::vector<int64_t> &sequence) {
@@ -82,6 +83,10 @@ struct Batch {
     if (givesTypes)
       inputs.push_back({sizeof(encast_input), "token_type_ids", types.data(),
                         static_cast<int64_t>(types.size())});
+    if (!attended.empty())
+      inputs.push_back({sizeof(encast_input), "attended_length",
+                        attended.data(),
+                        static_cast<int64_t>(attended.size())});
     if (givesRows)
       inputs.push_back({sizeof(encast_input), "rows", rows.data(),
                         static_cast<int64_t>(rows.size())});

@@ -121,7 +121,7 @@ TEST_F(SessionTest, memory_needed_is_the_formula) {
   for (auto [tokens, sequences] : std::vector<std::pair<int64_t, int64_t>>{
            {0, 0}, {1, 1}, {33, 2}, {1000, 77}})
     for (uint64_t outputs : {1, 2, 7}) {
-      int64_t control = 4 * rounded(4 * tokens) +
+      int64_t control = 3 * rounded(4 * tokens) + rounded(4 * (tokens + 1)) +
                         rounded(4 * (tokens + sequences)) +
                         rounded(4 * sequences);
       int64_t attention = TEST_ATTENTION * 4 * tokens;
@@ -484,7 +484,7 @@ TEST_F(SessionTest, names_sizes_and_pointers_of_a_run_are_checked) {
          ENCAST_INVALID_ARGUMENT, "'data of an output' is null");
   expect({ids}, {output(first, [](auto &o) { o.count = 25; })},
          ENCAST_TOO_SMALL,
-         "output 'first' takes 1 x 26 floats, but its memory has room for 25");
+         "output 'first' takes 1 x 38 floats, but its memory has room for 25");
   Error error;
   EXPECT_EQ(encast_run(session.get(), nullptr, 1, &first, 1, &error),
             ENCAST_INVALID_ARGUMENT);
@@ -494,6 +494,44 @@ TEST_F(SessionTest, names_sizes_and_pointers_of_a_run_are_checked) {
             ENCAST_BAD_SHAPE);
   EXPECT_EQ(encast_run(nullptr, &ids, 1, &first, 1, &error),
             ENCAST_INVALID_ARGUMENT);
+}
+
+TEST_F(SessionTest, models_that_say_so_take_an_attended_length) {
+  TestArtifact artifact;
+  artifact.requiredFeatures = ENCAST_FEATURE_ATTENDED_LENGTH;
+  Model attending = openModel(artifact.write(folder.path("attending.so")));
+  auto takes = [](encast_model *opened) {
+    encast_model_info_t info = {};
+    info.size = sizeof(info);
+    EXPECT_EQ(encast_model_info(opened, &info, nullptr), ENCAST_OK);
+    return info.attended_length;
+  };
+  EXPECT_EQ(takes(attending.get()), 1);
+  EXPECT_EQ(takes(model.get()), 0);
+
+  Session session = createSession(attending.get(), sessionOptions(2));
+  ASSERT_EQ(encast_session_reserve(session.get(), 100, 10, 0, nullptr),
+            ENCAST_OK);
+  Batch batch;
+  batch.add({20, 21, 22});
+  batch.add({30, 31});
+  auto message = [&](std::vector<int64_t> attended) {
+    batch.attended = attended;
+    Results results = run(session.get(), batch, 2);
+    EXPECT_EQ(results.status,
+              results.error.message[0] ? ENCAST_BAD_SHAPE : ENCAST_OK);
+    return std::string(results.error.message);
+  };
+  EXPECT_EQ(message({3, 2}), "");
+  EXPECT_EQ(message({1, 2}), "");
+  EXPECT_EQ(message({3, 0}),
+            "sequence 1: attended_length is 0, expected 1 to 2");
+  EXPECT_EQ(message({4, 2}),
+            "sequence 0: attended_length is 4, expected 1 to 3");
+  EXPECT_EQ(message({-1, 2}),
+            "sequence 0: attended_length is -1, expected 1 to 3");
+  EXPECT_EQ(message({1}), "input 'attended_length' has 1 elements, expected 2, "
+                          "the number of sequences");
 }
 
 TEST_F(SessionTest, ids_alone_are_one_sequence) {

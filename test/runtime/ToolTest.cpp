@@ -159,7 +159,7 @@ TEST_F(ToolTest, run_writes_rows_in_the_order_of_the_lines) {
   Finished done = run("[20, 21]\n[30]\r\n{\"ids\": [40, 41, 42]}");
   ASSERT_EQ(done.status, 0) << done.errors;
   EXPECT_EQ(done.out, "");
-  EXPECT_NE(done.errors.find("first [3, 26] (the default)"), std::string::npos)
+  EXPECT_NE(done.errors.find("first [3, 38] (the default)"), std::string::npos)
       << done.errors;
   std::vector<float> values = rows(3, TEST_COLUMNS);
   EXPECT_EQ(values[0], 20);
@@ -291,10 +291,10 @@ TEST_F(ToolTest, inspect_shows_the_artifact) {
   Finished done = tool("encast-inspect " + model);
   ASSERT_EQ(done.status, 0) << done.errors;
   for (const char *piece :
-       {"load only what you trust", "family               test", "[T, 26]",
-        "[B, 26], the default", "variant x86-64-v3\n  needs avx2",
+       {"load only what you trust", "family               test", "[T, 38]",
+        "[B, 38], the default", "variant x86-64-v3\n  needs avx2",
         "needs feature 40", "max(32*T, 1000): hidden",
-        "max(36*T, 72*T (if tokens)): attention", "68*T + 68*B: tail",
+        "max(60*T, 120*T (if tokens)): attention", "92*T + 92*B: tail",
         "layer.0.up", "test_to_block", "model.safetensors", "abc"})
     EXPECT_NE(done.out.find(piece), std::string::npos) << piece << " in\n"
                                                        << done.out;

@@ -19,10 +19,14 @@ std::vector<float> expectedRow(const Batch &batch, int64_t token) {
     ++sequence;
   float id = batch.ids[token];
   float key = batch.offsets[sequence];
-  float keys = batch.offsets[sequence + 1] - batch.offsets[sequence];
+  float keys = batch.attended.empty() ? batch.offsets[sequence + 1] - key
+                                      : batch.attended[sequence];
+  float position = float(token) - key;
+  // Blocks of 32 packed rows belong to one sequence.
+  float packed = (batch.offsets[sequence] + 31 * sequence) / 32 * 32;
   std::vector<float> row = {id,
                             batch.givesTypes ? float(batch.types[token]) : 0,
-                            float(token) - key,
+                            position,
                             2,
                             TEST_PANELS * id +
                                 TEST_PANELS * (TEST_PANELS - 1) / 2,
@@ -30,7 +34,7 @@ std::vector<float> expectedRow(const Batch &batch, int64_t token) {
                             0,
                             1};
   for (int i = 0; i < 2 * TEST_HEADS; ++i)
-    row.insert(row.end(), {1, key, keys});
+    row.insert(row.end(), {1, key, keys, position, packed});
   return row;
 }
 
@@ -70,6 +74,10 @@ Batch randomBatch(std::mt19937 &random, int64_t sequences, int64_t longest) {
   batch.givesTypes = draw(0, 1);
   for (int64_t i = 0; batch.givesTypes && i < batch.tokens(); ++i)
     batch.types.push_back(draw(0, TEST_TYPES - 1));
+  if (draw(0, 1))
+    for (int64_t i = 0; i < sequences; ++i)
+      batch.attended.push_back(
+          draw(1, batch.offsets[i + 1] - batch.offsets[i]));
   batch.givesRows = draw(0, 1);
   if (batch.givesRows) {
     int64_t count = draw(0, batch.tokens());
@@ -87,7 +95,16 @@ Batch randomBatch(std::mt19937 &random, int64_t sequences, int64_t longest) {
 
 struct Cut {
   uint32_t maxRows, rowTile, splitRows, queryRows;
+  uint32_t tailDomain = ENCAST_DOMAIN_ATTENTION_SELECTED;
 };
+
+/// The step of attention over the tail's rows.
+TestStep &tailAttention(TestArtifact &artifact) {
+  for (TestStep &step : artifact.steps)
+    if (step.name == "layer.1.attention")
+      return step;
+  abort();
+}
 
 class Walker : public testing::TestWithParam<Cut> {
 protected:
@@ -98,14 +115,19 @@ protected:
     artifact.rowTile = GetParam().rowTile;
     artifact.splitRows = GetParam().splitRows;
     artifact.queryRows = GetParam().queryRows;
+    artifact.requiredFeatures = ENCAST_FEATURE_ATTENDED_LENGTH;
+    TestStep &tail = tailAttention(artifact);
+    tail.domain = GetParam().tailDomain;
+    if (tail.domain == ENCAST_DOMAIN_ATTENTION_RUNS)
+      tail.calls[0].function = "test_tail_runs";
     return openModel(artifact.write(folder.path("model.so")));
   }
 };
 
 void PrintTo(const Cut &cut, std::ostream *stream) {
   *stream << cut.maxRows << " rows in tiles of " << cut.rowTile
-          << ", shared up to " << cut.splitRows << ", queries "
-          << cut.queryRows;
+          << ", shared up to " << cut.splitRows << ", queries " << cut.queryRows
+          << ", domain " << cut.tailDomain;
 }
 
 } // namespace
@@ -143,11 +165,31 @@ TEST_P(Walker, computes_each_row_once_for_every_length) {
   }
 }
 
+constexpr uint32_t kRuns = ENCAST_DOMAIN_ATTENTION_RUNS;
 INSTANTIATE_TEST_SUITE_P(Cuts, Walker,
                          testing::Values(Cut{16, 4, 16, 8}, Cut{16, 4, 0, 8},
                                          Cut{1, 1, 1, 1}, Cut{300, 1, 300, 300},
-                                         Cut{14, 6, 10, 7},
-                                         Cut{64, 16, 32, 5}));
+                                         Cut{14, 6, 10, 7}, Cut{64, 16, 32, 5},
+                                         Cut{16, 4, 16, 8, kRuns},
+                                         Cut{300, 1, 300, 300, kRuns},
+                                         Cut{14, 6, 10, 7, kRuns}));
+
+// In a run with more threads than tiles of max_rows.
+TEST(WalkerCut, attention_is_cut_for_all_threads) {
+  TemporaryFolder folder;
+  TestArtifact artifact;
+  artifact.queryRows = 300;
+  artifact.rowTile = 16;
+  Model model = openModel(artifact.write(folder.path("model.so")));
+  Session session = createSession(model.get(), sessionOptions(8));
+  ASSERT_EQ(encast_session_reserve(session.get(), 1000, 10, 0, nullptr),
+            ENCAST_OK);
+  for (int64_t length : {1, 15, 16, 17, 150, 300}) {
+    Batch batch;
+    batch.add(std::vector<int64_t>(length, 42));
+    ASSERT_NO_FATAL_FAILURE(expectAll(batch, 7, run(session.get(), batch, 7)));
+  }
+}
 
 TEST(WalkerModes, rows_of_no_token_output_are_not_computed) {
   TemporaryFolder folder;
@@ -212,4 +254,52 @@ TEST(WalkerModes, flops_count_rows_and_keys_that_were_computed) {
   EXPECT_EQ(flops("layer.1.attention"), 2 * 100 + (4 + 2) * 10);
   EXPECT_EQ(flops("layer.1.copy"), 0);
   EXPECT_EQ(flops("tokens"), 0);
+}
+
+TEST(WalkerModes, flops_of_a_window_count_its_keys_that_are_attended) {
+  TemporaryFolder folder;
+  for (int64_t window : {1, 2, 5, 40}) {
+    TestArtifact artifact;
+    artifact.requiredFeatures = ENCAST_FEATURE_ATTENDED_LENGTH;
+    for (TestStep &step : artifact.steps)
+      if (step.heads)
+        step.calls[0].window = window;
+    std::string name = "window-" + std::to_string(window) + ".so";
+    Model model = openModel(artifact.write(folder.path(name)));
+    Session session = createSession(model.get(), sessionOptions(2));
+    ASSERT_EQ(encast_session_reserve(session.get(), 200, 10, 0, nullptr),
+              ENCAST_OK);
+    std::mt19937 random(window);
+    for (int i = 0; i < 20; ++i) {
+      Batch batch = randomBatch(random, 1 + i % 4, 1 + 2 * i);
+      batch.givesRows = false;
+      auto keysOf = [&](int64_t sequence, int64_t position) {
+        int64_t length = batch.offsets[sequence + 1] - batch.offsets[sequence];
+        int64_t keys = 0;
+        for (int64_t j = 0; j < length; ++j)
+          keys += (batch.attended.empty() || j < batch.attended[sequence]) &&
+                  std::abs(j - position) <= window;
+        return keys;
+      };
+      int64_t all = 0, first = 0;
+      for (int64_t s = 0; s < batch.sequences(); ++s) {
+        for (int64_t p = 0; p < batch.offsets[s + 1] - batch.offsets[s]; ++p)
+          all += keysOf(s, p);
+        first += keysOf(s, 0);
+      }
+      ASSERT_EQ(run(session.get(), batch, 2).status, ENCAST_OK);
+      encast_step_stats step = {};
+      step.size = sizeof(step);
+      for (int64_t j = 0;
+           encast_session_step(session.get(), j, &step, nullptr) == ENCAST_OK;
+           ++j) {
+        if (std::string(step.name) == "layer.0.attention") {
+          EXPECT_EQ(step.flops, 100 * batch.tokens() + 10 * all);
+        }
+        if (std::string(step.name) == "layer.1.attention") {
+          EXPECT_EQ(step.flops, 100 * batch.sequences() + 10 * first);
+        }
+      }
+    }
+  }
 }

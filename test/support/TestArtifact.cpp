@@ -222,7 +222,8 @@ Bytes TestArtifact::descriptor(uint64_t address, const Bytes &library) const {
   encast_abi_descriptor &header = builder.header;
   header.magic = ENCAST_ABI_MAGIC;
   header.byte_order = ENCAST_ABI_BYTE_ORDER;
-  header.abi_version = ENCAST_ABI_VERSION;
+  header.abi_version = abiVersion;
+  header.required_features = requiredFeatures;
   header.header_bytes = sizeof(header);
   header.vocabulary = TEST_VOCABULARY;
   header.max_tokens = TEST_MAX_TOKENS;
@@ -314,8 +315,8 @@ Bytes TestArtifact::descriptor(uint64_t address, const Bytes &library) const {
             {builder.string(call.name), builder.string(call.function),
              static_cast<int64_t>(symbolAddress(library, call.function) -
                                   address),
-             call.modes, call.panels, call.panelTile, 0, call.outputs, 100,
-             source.heads ? 10 : 0});
+             call.modes, call.panels, call.panelTile, call.window, call.outputs,
+             100, source.heads ? 10 : 0});
     }
     variant.steps = builder.table(stepRows);
     variant.calls = builder.table(callRows);

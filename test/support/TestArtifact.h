@@ -24,6 +24,7 @@ struct TestCall {
   std::string name, function; ///< Function: a symbol of TestModel.c.
   uint32_t modes, panels, panelTile;
   uint64_t outputs;
+  uint32_t window = 0; ///< Of attention.
 };
 
 struct TestStep {
@@ -39,6 +40,8 @@ struct TestVariant {
 
 struct TestArtifact {
   std::string family = "test", metadata = "{\"licence\": \"none\"}";
+  uint32_t abiVersion = ENCAST_ABI_VERSION;
+  uint64_t requiredFeatures = 0;
   std::vector<TestVariant> variants = {TestVariant()};
   /// How steps over rows and attention are cut.
   uint32_t maxRows = 16, rowTile = 4, splitRows = 16, queryRows = 8;

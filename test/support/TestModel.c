@@ -60,9 +60,13 @@ void test_embed(Context context, Item item) {
     int32_t id = indices(context, TEST_SLOT_IDS)[r];
     hidden[0] = (float)id;
     hidden[1] = (float)indices(context, TEST_SLOT_TYPES)[r];
-    hidden[2] = (float)indices(context, TEST_SLOT_POSITIONS)[r];
+    const int32_t *position = indices(context, TEST_SLOT_POSITIONS) + r;
+    hidden[2] = (float)position[0];
     for (int i = 3; i < TEST_HIDDEN; ++i)
       hidden[i] = 0;
+    if (position[1] != 0 &&
+        (position[1] != position[0] + 1 || r + 1 == context->tokens))
+      hidden[6] = 1;
     if (hidden[1] == 1.0f)
       hidden[5] = specialValue(context, id);
     for (int i = 0; i < TEST_ATTENTION; ++i)
@@ -98,21 +102,39 @@ void test_from_block(Context context, Item item) {
   }
 }
 
-static void attend(Context context, Item item, int slot) {
-  for (int64_t r = item->row; r < item->row + item->rows; ++r) {
-    float *row = floats(context, slot) + r * TEST_ATTENTION + 3 * item->panel;
-    row[0] += 1;
-    row[1] = (float)item->key;
-    row[2] = (float)item->keys;
-  }
+static void attend(Context context, Item item, int64_t r, int64_t position,
+                   int slot) {
+  float *row = floats(context, slot) + r * TEST_ATTENTION +
+               TEST_ATTENTION_OF_HEAD * item->panel;
+  row[0] += 1;
+  row[1] = (float)item->key;
+  row[2] = (float)item->keys;
+  row[3] = (float)position;
+  row[4] = (float)item->packed;
 }
 
 void test_attention(Context context, Item item) {
-  attend(context, item, TEST_SLOT_ATTENTION);
+  for (int64_t i = 0; i < item->rows; ++i)
+    attend(context, item, item->row + i, item->position + i,
+           TEST_SLOT_ATTENTION);
 }
 
+/* Queries that are neighbours. */
+void test_tail_runs(Context context, Item item) {
+  for (int64_t i = 0; i < item->rows; ++i)
+    attend(context, item, item->row + i, item->position + i,
+           TEST_SLOT_TAIL_ATTENTION);
+}
+
+/* The item has the position of the first query only. */
 void test_tail_attention(Context context, Item item) {
-  attend(context, item, TEST_SLOT_TAIL_ATTENTION);
+  for (int64_t r = item->row; r < item->row + item->rows; ++r) {
+    int32_t token = indices(context, TEST_SLOT_SELECTED)[r];
+    int64_t position = r == item->row
+                           ? item->position
+                           : indices(context, TEST_SLOT_POSITIONS)[token];
+    attend(context, item, r, position, TEST_SLOT_TAIL_ATTENTION);
+  }
 }
 
 /* Copies a token row to a row of the tail. */

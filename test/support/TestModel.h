@@ -8,10 +8,12 @@
  *   [3] times that the two calls of the second step came by (2)
  *   [4] sum over the panels p of (id + p), through block-local memory
  *   [5] depends on the id if the type is 1, see below; else 0
- *   [6] 1 if another thread wrote to this one's workspace
+ *   [6] 1 if another thread wrote to this one's workspace, or the position
+ *       behind the token is neither the next one nor 0
  *   [7] times that the tail came by (1)
- *   [8 + 3 * head ...] of attention over tokens: visits (1), key, keys
- *   [17 + 3 * head ...] the same of attention over the tail's rows
+ *   [8 + 5 * head ...] of attention over tokens: visits (1), key, keys,
+ *       position, packed row
+ *   [23 + 5 * head ...] the same of attention over the tail's rows
  */
 #ifndef ENCAST_TEST_SUPPORT_TESTMODEL_H
 #define ENCAST_TEST_SUPPORT_TESTMODEL_H
@@ -20,7 +22,8 @@ enum {
   TEST_HEADS = 3,
   TEST_PANELS = 7,
   TEST_HIDDEN = 8,
-  TEST_ATTENTION = 3 * TEST_HEADS,
+  TEST_ATTENTION_OF_HEAD = 5,
+  TEST_ATTENTION = TEST_ATTENTION_OF_HEAD * TEST_HEADS,
   TEST_COLUMNS = TEST_HIDDEN + 2 * TEST_ATTENTION,
   TEST_VOCABULARY = 100,
   TEST_MAX_TOKENS = 300,

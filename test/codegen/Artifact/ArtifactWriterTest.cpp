@@ -241,7 +241,17 @@ TEST_F(ArtifactWriter, DescriptorHoldsTheModel) {
     EXPECT_EQ(call.outputs, 3u);
     EXPECT_EQ(call.flops_per_row, 1000);
     EXPECT_EQ(call.flops_per_row_and_key, 10);
+    EXPECT_EQ(call.window, 64u);
   }
+}
+
+TEST_F(ArtifactWriter, DescriptorSaysThatCallersMayGiveAnAttendedLength) {
+  sample.model.attendedLength = true;
+  write();
+  ArtifactReader reader;
+  ASSERT_EQ(reader.open(folder + "model.so"), "");
+  EXPECT_EQ(reader.descriptor->required_features,
+            unsigned(ENCAST_FEATURE_ATTENDED_LENGTH));
 }
 
 TEST_F(ArtifactWriter, EqualWeightsOfVariantsAreStoredOnce) {

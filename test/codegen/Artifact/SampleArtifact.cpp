@@ -56,7 +56,8 @@ ArtifactVariant variant(const std::string &name, const std::string &prefix,
                        1,
                        3,
                        1000,
-                       10};
+                       10,
+                       64};
   variant.steps = {
       {"layer.0", ENCAST_DOMAIN_TOKENS, 1, 64, 8, 32, 0, {call, call}},
       {"pool", ENCAST_DOMAIN_SEQUENCES, 0, 16, 1, 0, 0, {call}}};
