@@ -63,8 +63,10 @@ void encast::addPasses(PassManager &passes, Stage from, Stage to,
     passes.addNestedPass<func::FuncOp>(createCSEPass());
     // Needs a query that alone reads its weights, so before tails are cloned.
     passes.addPass(createFoldAttentionScalePass());
-    // Activations first: a residual is added behind the activation.
+    // Activations first: a gate has one, a residual is added behind it. A
+    // residual is added behind the gate, too.
     passes.addNestedPass<func::FuncOp>(createFuseActivationIntoLinearPass());
+    passes.addNestedPass<func::FuncOp>(createFuseGateIntoLinearPass());
     passes.addNestedPass<func::FuncOp>(createFuseResidualIntoLinearPass());
     // Clones the last layer's tail, so after fusion has made it small.
     passes.addNestedPass<func::FuncOp>(createDemandRowsPass());

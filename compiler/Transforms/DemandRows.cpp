@@ -3,7 +3,6 @@
 #include "compiler/Transforms/Passes.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace encast {
@@ -19,8 +18,18 @@ namespace {
 
 /// Operations whose row of the result needs the same row of the operands only.
 bool isRowByRow(Operation *op) {
-  return isa<LinearOp, LayerNormOp, ActivationOp, AddOp, NormalizeOp, ColumnsOp,
-             ConcatColumnsOp>(op);
+  return isa<LinearOp, LayerNormOp, RmsNormOp, RopeOp, ActivationOp, AddOp,
+             MultiplyOp, NormalizeOp, ColumnsOp, ConcatColumnsOp>(op);
+}
+
+/// Of an operation whose row of the result needs other rows: the operands that
+/// stay for all rows. The others need the same row only.
+SmallVector<OpOperand *, 2> operandsOfAllRows(Operation *op) {
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return {&attention.getKeyMutable(), &attention.getValueMutable()};
+  if (auto conv = dyn_cast<ShortConvOp>(op))
+    return {&conv.getInputMutable()};
+  return {};
 }
 
 StringAttr nameOf(Operation *op) {
@@ -38,39 +47,40 @@ public:
     if (selected)
       return selected;
     Operation *op = value.getDefiningOp();
-    Type type = getRowsType(b.getContext(), getColumns(value), Rows::Selected);
-    if (!op || fullRows.contains(op) ||
-        (!isRowByRow(op) && !isa<AttentionOp>(op)))
+    auto all = cast<RankedTensorType>(value.getType());
+    // Of rows, or of integers of tokens.
+    Type type =
+        RankedTensorType::get(all.getShape(), all.getElementType(),
+                              RowsAttr::get(b.getContext(), Rows::Selected));
+    SmallVector<OpOperand *, 2> kept;
+    if (op)
+      kept = operandsOfAllRows(op);
+    if (!op || fullRows.contains(op) || (!isRowByRow(op) && kept.empty()))
       return selected = SelectRowsOp::create(b, value.getLoc(), type, value,
                                              nameOf(op), IntegerAttr());
-    Operation *copy;
-    if (auto attention = dyn_cast<AttentionOp>(op)) {
-      // Keys and values stay, also if the query is one of them.
-      Value query = clone(attention.getQuery());
-      copy = b.clone(*op);
-      cast<AttentionOp>(copy).getQueryMutable().assign(query);
-    } else {
-      IRMapping mapping;
-      for (Value operand : op->getOperands())
-        mapping.map(operand, clone(operand));
-      copy = b.clone(*op, mapping);
-    }
+    SmallVector<Value> operands;
+    for (OpOperand &operand : op->getOpOperands())
+      operands.push_back(llvm::is_contained(kept, &operand)
+                             ? operand.get()
+                             : clone(operand.get()));
+    Operation *copy = b.clone(*op);
+    copy->setOperands(operands);
     copy->getResult(0).setType(type);
     // clone() above may have grown the map.
     return clones[value] = copy->getResult(0);
   }
 
-  /// Whether any attention lies in the tail: else nothing would be saved that a
-  /// gather of the value's rows does not save as well.
-  bool hasAttention() const { return sawAttention; }
+  /// Whether any operation of the tail needs other rows: else nothing would be
+  /// saved that a gather of the value's rows does not save as well.
+  bool needsOtherRows() const { return sawOtherRows; }
 
 private:
   OpBuilder &b;
   llvm::SetVector<Operation *> fullRows; ///< Needed for all rows in any case.
   DenseMap<Value, Value> clones;
-  bool sawAttention = false;
+  bool sawOtherRows = false;
 
-  /// Collects what keys and values of the tail's attention are computed from.
+  /// Collects what keys, values and neighbours of the tail are computed from.
   void findFullRows(Value value) {
     SmallVector<Operation *> work = {value.getDefiningOp()};
     DenseSet<Operation *> seen;
@@ -78,17 +88,17 @@ private:
       Operation *op = work.pop_back_val();
       if (!op || fullRows.contains(op) || !seen.insert(op).second)
         continue;
-      if (auto attention = dyn_cast<AttentionOp>(op)) {
-        sawAttention = true;
-        BackwardSliceOptions options;
-        options.inclusive = true;
-        for (Value all : {attention.getKey(), attention.getValue()})
-          (void)getBackwardSlice(all, &fullRows, options);
-        work.push_back(attention.getQuery().getDefiningOp());
-      } else if (isRowByRow(op)) {
-        for (Value operand : op->getOperands())
-          work.push_back(operand.getDefiningOp());
-      }
+      SmallVector<OpOperand *, 2> kept = operandsOfAllRows(op);
+      if (kept.empty() && !isRowByRow(op))
+        continue;
+      sawOtherRows |= !kept.empty();
+      BackwardSliceOptions options;
+      options.inclusive = true;
+      for (OpOperand &operand : op->getOpOperands())
+        if (llvm::is_contained(kept, &operand))
+          (void)getBackwardSlice(operand.get(), &fullRows, options);
+        else
+          work.push_back(operand.get().getDefiningOp());
     }
   }
 };
@@ -129,7 +139,7 @@ struct DemandRows : encast::impl::DemandRowsPassBase<DemandRows> {
     OpBuilder b(value.getContext());
     b.setInsertionPointAfterValue(value);
     TailCloner cloner(b, value);
-    if (!cloner.hasAttention())
+    if (!cloner.needsOtherRows())
       return;
     Value demanded = cloner.clone(value);
     // Without given rows, a per-token output reads all rows.

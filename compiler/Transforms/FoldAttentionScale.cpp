@@ -33,9 +33,14 @@ struct FoldAttentionScale
 
   void fold(AttentionOp attention, SymbolTable &symbols) {
     double scale = attention.getScale().convertToDouble();
-    auto linear = attention.getQuery().getDefiningOp<LinearOp>();
+    Value query = attention.getQuery();
+    // A rotation of a scaled head is the scaled rotation, bit by bit.
+    if (auto rope = query.getDefiningOp<RopeOp>(); rope && rope->hasOneUse())
+      query = rope.getInput();
+    auto linear = query.getDefiningOp<LinearOp>();
     if (!keepsBits(scale) || scale == 1 || !linear || !linear->hasOneUse() ||
-        linear.getResidual() || linear.getActivation() != ActivationKind::None)
+        linear.getResidual() || linear.getGateAttr() ||
+        linear.getActivation() != ActivationKind::None)
       return;
     SmallVector<WeightOp> weights;
     for (FlatSymbolRefAttr symbol :

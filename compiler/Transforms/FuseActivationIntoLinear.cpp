@@ -26,7 +26,9 @@ struct FuseActivation : OpRewritePattern<ActivationOp> {
       return rewriter.notifyMatchFailure(op, "input is not a linear");
     if (!linear->hasOneUse())
       return rewriter.notifyMatchFailure(linear, "result has other readers");
-    if (linear.getActivation() != ActivationKind::None || linear.getResidual())
+    // The activation of a gated linear is that of its gate.
+    if (linear.getActivation() != ActivationKind::None ||
+        linear.getResidual() || linear.getGateAttr())
       return rewriter.notifyMatchFailure(linear, "already has an epilogue");
     rewriter.modifyOpInPlace(linear, [&] {
       linear.setActivation(op.getKind());

@@ -27,12 +27,12 @@ struct FuseResidual : OpRewritePattern<AddOp> {
       auto linear = value.getDefiningOp<LinearOp>();
       if (!linear || !linear->hasOneUse() || linear.getResidual())
         continue;
-      auto fused = rewriter.replaceOpWithNewOp<LinearOp>(
-          op, op.getType(), linear.getInput(), linear.getWeightAttr(),
-          linear.getBiasAttr(), linear.getActivationAttr(), other,
-          linear.getNameAttr(), linear.getLayerAttr());
-      fused->setLoc(rewriter.getFusedLoc({linear.getLoc(), op.getLoc()}));
-      rewriter.eraseOp(linear);
+      rewriter.moveOpBefore(linear, op);
+      rewriter.modifyOpInPlace(linear, [&, residual = other] {
+        linear.getResidualMutable().assign(residual);
+        linear->setLoc(rewriter.getFusedLoc({linear.getLoc(), op.getLoc()}));
+      });
+      rewriter.replaceOp(op, linear);
       return success();
     }
     return rewriter.notifyMatchFailure(

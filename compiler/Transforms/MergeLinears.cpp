@@ -44,6 +44,7 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
         LinearOp first = group.front();
         return first.getInput() == linear.getInput() &&
                !first.getBiasAttr() == !linear.getBiasAttr() &&
+               first.getPrecision() == linear.getPrecision() &&
                demand.of(first) == demand.of(linear);
       });
       if (group == groups.end())
@@ -58,7 +59,8 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
 
   bool isMergeable(LinearOp linear) {
     return linear.getActivation() == ActivationKind::None &&
-           !linear.getResidual() && !linear->use_empty() &&
+           !linear.getResidual() && !linear.getGateAttr() &&
+           !linear->use_empty() &&
            llvm::all_of(linear->getUsers(),
                         [](Operation *user) { return isa<AttentionOp>(user); });
   }
@@ -91,8 +93,10 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
       bias = concat(loc, name + ".bias", biases, symbols);
     Type type = getRowsType(b.getContext(), columns, getRows(first.getInput()));
     auto merged = LinearOp::create(
-        b, loc, type, first.getInput(), weight, bias, first.getActivationAttr(),
-        /*residual=*/Value(), b.getStringAttr(mergedName(layerNames)),
+        b, loc, type, first.getInput(), weight, bias,
+        /*gate=*/FlatSymbolRefAttr(), /*gate_bias=*/FlatSymbolRefAttr(),
+        first.getActivationAttr(), /*residual=*/Value(),
+        first.getPrecisionAttr(), b.getStringAttr(mergedName(layerNames)),
         first.getLayerAttr());
     int64_t begin = 0;
     for (LinearOp linear : group) {

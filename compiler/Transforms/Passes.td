@@ -20,6 +20,23 @@ def FuseActivationIntoLinearPass
   let dependentDialects = ["::encast::encoder::EncoderDialect"];
 }
 
+def FuseGateIntoLinearPass
+    : Pass<"encoder-fuse-gate-into-linear", "::mlir::func::FuncOp"> {
+  let summary = "make products of two linears of one input one linear";
+  let description = [{
+    ```mlir
+    %0 = encoder.linear %x, @gate activation silu : ...
+    %1 = encoder.linear %x, @up : ...
+    %2 = encoder.multiply %0, %1 : ...
+    // becomes
+    %2 = encoder.linear %x, @up gate @gate activation silu : ...
+    ```
+    Declines if one of the linears has other readers, a residual or a gate, if
+    both have an activation, or if only one has a bias.
+  }];
+  let dependentDialects = ["::encast::encoder::EncoderDialect"];
+}
+
 def FuseResidualIntoLinearPass
     : Pass<"encoder-fuse-residual-into-linear", "::mlir::func::FuncOp"> {
   let summary = "make additions part of the linear before them";
@@ -46,8 +63,36 @@ def FoldAttentionScalePass
     %0 = encoder.attention %q, %k, %v heads 12 scale 1.000000e+00 : ...
     ```
     Only powers of two are folded: they keep every weight exact, also one that is
-    exactly bf16. Declines if the query or its weights have other readers.
+    exactly bf16. A rotation of the query may stand between, a norm may not: it
+    would undo the scale. Declines if the query or its weights have other readers.
   }];
+  let dependentDialects = ["::encast::encoder::EncoderDialect"];
+}
+
+def AssignPrecisionPass
+    : Pass<"encoder-assign-precision", "::mlir::func::FuncOp"> {
+  let summary = "choose how exact the products of linears and attention are";
+  let description = [{
+    With `precision=bf16`:
+    ```mlir
+    %0 = encoder.linear %x, @w : ...
+    // becomes
+    %0 = encoder.linear %x, @w precision bf16 : ...
+    ```
+    A precision other than f32 that an operation has already stays. See the
+    `precision` of the encoder dialect for what each means.
+  }];
+  let options = [
+    Option<"precision", "precision", "::encast::encoder::Precision",
+           "::encast::encoder::Precision::F32", "of linears and attention", [{
+             ::llvm::cl::values(
+                 clEnumValN(::encast::encoder::Precision::F32, "f32",
+                            "as f32, or better"),
+                 clEnumValN(::encast::encoder::Precision::Bf16x3, "bf16x3",
+                            "operands of two bf16 terms"),
+                 clEnumValN(::encast::encoder::Precision::Bf16, "bf16",
+                            "operands rounded to bf16"))
+           }]>];
   let dependentDialects = ["::encast::encoder::EncoderDialect"];
 }
 
@@ -56,8 +101,9 @@ def DemandRowsPass : Pass<"encoder-demand-rows", "::mlir::func::FuncOp"> {
   let description = [{
     Outputs that read the first token of each sequence, or rows that the caller
     gives, need the tail of the last layer (query, output projection,
-    feed-forward) for those rows only; its keys and values stay for all rows. The
-    tail is cloned behind `encoder.select_rows`:
+    feed-forward) for those rows only; its keys and values, or the input of its
+    convolution, stay for all rows. The tail is cloned behind
+    `encoder.select_rows`:
 
     ```mlir
     %h = ...tail of %x, with keys and values of all rows...
@@ -87,6 +133,8 @@ def MergeLinearsPass : Pass<"encoder-merge-linears", "::mlir::ModuleOp"> {
     ```
     Merges linears of the same input that only attention reads, if the same runs
     need them (a query for selected rows stays apart from keys of all rows).
+    Declines if heads are normalized or rotated in front of attention: these lie
+    in another layout than those that attention reads at once.
   }];
   let dependentDialects = ["::encast::encoder::EncoderDialect"];
 }

@@ -37,7 +37,7 @@ func.func @f(%x: tensor<?x24xf32, #encoder.rows<tokens>>) { %0 = encoder.normali
 
 // -----
 
-// expected-error @+1 {{result #0 must be an integer per token (tensor<?xi32>), but got 'tensor<4xi32>'}}
+// expected-error @+1 {{result #0 must be an integer per token, or per selected one (tensor<?xi32>), but got 'tensor<4xi32>'}}
 func.func @f() { %0 = encoder.input ids : tensor<4xi32> return }
 
 // -----
@@ -352,7 +352,7 @@ func.func @f(%x: tensor<?x4xf32>, %y: tensor<?x4xf32, #encoder.rows<selected>>) 
 // -----
 
 func.func @f(%x: tensor<?x4xf32>, %y: tensor<?x8xf32>) {
-  // expected-error @+1 {{expects as many columns as 'tensor<?x4xf32>', but got 'tensor<?x8xf32>'}}
+  // expected-error @+1 {{expects keys of 2 heads of size 2, but got 'tensor<?x8xf32>'}}
   %0 = encoder.attention %x, %y, %y heads 2 scale 1.0 : tensor<?x4xf32>, tensor<?x8xf32>
   return
 }
