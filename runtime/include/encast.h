@@ -120,6 +120,10 @@ typedef struct encast_model_options {
  * Opens the artifact at `path`: checks it without running it, loads it and maps
  * its weights, which all processes share. `options` may be NULL. The model
  * belongs to the caller until encast_model_close.
+ * A variant that uses AMX tiles asks the system for the right to, once and for
+ * the process: from then on Linux refuses alternate signal stacks that have no
+ * room for them, as it refuses the right where such a stack exists (Java, Go).
+ * Then another variant is taken, with a warning, if the artifact has one.
  * Errors: IO_ERROR, BAD_ARTIFACT, ABI_MISMATCH, CPU_UNSUPPORTED (names the
  * instructions), UNKNOWN_NAME (variant), OUT_OF_MEMORY, INVALID_ARGUMENT.
  */
@@ -284,7 +288,8 @@ typedef struct encast_output {
  * other outputs need. Allocates nothing. After an error or cancel the outputs'
  * contents are unspecified and the session is usable.
  * Errors: BUSY, UNKNOWN_NAME, BAD_SHAPE, TOKEN_OUT_OF_RANGE, SEQUENCE_TOO_LONG,
- * TOO_SMALL, CANCELLED, NOT_FINITE.
+ * TOO_SMALL, CANCELLED, NOT_FINITE. A run on AMX tiles leaves those of the
+ * calling thread released.
  */
 ENCAST_API encast_status encast_run(encast_session *session,
                                     const encast_input *inputs,

@@ -1,9 +1,9 @@
 //===- Cpu.cpp - what the machine at hand can run -------------------------===//
 
 #include "runtime/src/Cpu.h"
-#include "encast_abi.h"
 #include <cerrno>
 #include <cpuid.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +24,15 @@ uint64_t savedState() {
   uint32_t low, high;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return static_cast<uint64_t>(high) << 32 | low;
+}
+
+/// Palette 1 with eight tiles of 16 rows of 64 bytes. A virtual machine may
+/// claim the instructions and have no palette.
+bool hasTilePalette() {
+  Leaf palettes(0x1d), first(0x1d, 1);
+  return palettes.eax >= 1 && first.eax >> 16 >= 1024 &&
+         (first.ebx & 0xffff) >= 64 && first.ebx >> 16 >= 8 &&
+         (first.ecx & 0xffff) >= 16;
 }
 
 } // namespace
@@ -59,7 +68,7 @@ uint64_t cpuFeatures() {
       features |= ENCAST_CPU_AVX512_BF16;
   }
   constexpr uint64_t tileState = 0x60000;
-  if (hasBit(extended.edx, 24) && saves(tileState)) {
+  if (hasBit(extended.edx, 24) && saves(tileState) && hasTilePalette()) {
     if (hasBit(extended.edx, 25))
       features |= ENCAST_CPU_AMX_INT8;
     if (hasBit(extended.edx, 22))
@@ -97,6 +106,11 @@ void appendFeatureNames(uint64_t features, Text &text) {
 int requestTileState() {
   constexpr long requestPermission = 0x1023, tileData = 18;
   return syscall(SYS_arch_prctl, requestPermission, tileData) ? errno : 0;
+}
+
+unsigned long leastSignalStack() {
+  constexpr unsigned long tag = 51; // AT_MINSIGSTKSZ, newer than some headers
+  return getauxval(tag);
 }
 
 } // namespace encast::runtime

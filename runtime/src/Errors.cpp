@@ -1,6 +1,7 @@
 //===- Errors.cpp - the text of every error -------------------------------===//
 
 #include "runtime/src/Errors.h"
+#include <cerrno>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
@@ -318,10 +319,17 @@ encast_status cpuUnsupported(encast_error *error, const Text &lacks) {
               lacks.data());
 }
 
-encast_status tileStateRefused(encast_error *error, int systemError) {
+encast_status tileStateRefused(encast_error *error, const char *variant,
+                               int systemError, unsigned long leastStack) {
+  if (systemError == ENOSPC)
+    return fail(error, ENCAST_CPU_UNSUPPORTED,
+                "variant %s needs AMX tiles, which the system refuses while a "
+                "thread has an alternate signal stack of less than %lu bytes "
+                "(sigaltstack)",
+                variant, leastStack);
   return fail(error, ENCAST_CPU_UNSUPPORTED,
-              "the system refused the use of AMX tiles: %s",
-              strerror(systemError));
+              "variant %s needs AMX tiles, which the system refuses: %s",
+              variant, strerror(systemError));
 }
 
 //===- runs and reservations ----------------------------------------------===//

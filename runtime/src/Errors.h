@@ -102,7 +102,9 @@ encast_status weightsSize(encast_error *error, const char *where,
                           uint64_t given, uint64_t expected);
 /// `lacks` lists each variant with the features that are missing.
 encast_status cpuUnsupported(encast_error *error, const Text &lacks);
-encast_status tileStateRefused(encast_error *error, int systemError);
+/// `leastStack`: bytes of an alternate signal stack that are enough.
+encast_status tileStateRefused(encast_error *error, const char *variant,
+                               int systemError, unsigned long leastStack);
 
 // Runs and reservations.
 encast_status unknownInput(encast_error *error, const char *name);

@@ -40,17 +40,6 @@ void destroyModel(encast_model *model) {
   free(model);
 }
 
-/// Chooses a variant for the machine at hand and asks for what it needs.
-encast_status chooseHere(const ArtifactView &view, const char *name,
-                         uint64_t &chosen, encast_error *error) {
-  ENCAST_TRY(chooseVariant(view, name, cpuFeatures(), chosen, error));
-  constexpr uint64_t tiles = ENCAST_CPU_AMX_INT8 | ENCAST_CPU_AMX_BF16;
-  if (view.variant(chosen).cpu_features & tiles)
-    if (int systemError = requestTileState())
-      return tileStateRefused(error, systemError);
-  return ENCAST_OK;
-}
-
 /// Loads the library at `path`, which may be relative, and finds its
 /// descriptor, which must be the one of the file that was checked.
 encast_status loadLibrary(const char *path, Hash128 id, encast_model &model,
@@ -134,7 +123,9 @@ encast_status loadModel(const char *path, const encast_model_options &options,
     ArtifactFile found;
     ENCAST_TRY(
         validateArtifact(contents.data(), contents.size(), found, error));
-    ENCAST_TRY(chooseHere(found.view, options.variant, variant, error));
+    ENCAST_TRY(chooseVariant(found.view, options.variant,
+                             {cpuFeatures(), requestTileState}, model.log,
+                             variant, error));
     id = found.view.id();
     weightsOffset = found.weightsOffset;
   }

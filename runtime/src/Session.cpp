@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/src/Session.h"
+#include "runtime/src/Cpu.h"
 #include "runtime/src/Errors.h"
 #include "runtime/src/PublicStruct.h"
 #include <cerrno>
@@ -37,21 +38,6 @@ public:
 private:
   const encast_session &session;
   bool taken;
-};
-
-/// Flush-to-zero and the default rounding for the length of a scope, whatever
-/// the caller has set.
-class FloatingPointScope {
-public:
-  FloatingPointScope() : saved(_mm_getcsr()) { _mm_setcsr(kSetting); }
-  ~FloatingPointScope() { _mm_setcsr(saved); }
-  FloatingPointScope(const FloatingPointScope &) = delete;
-  FloatingPointScope &operator=(const FloatingPointScope &) = delete;
-
-private:
-  // All exceptions masked, rounding to nearest, FTZ (bit 15) and DAZ (bit 6).
-  static constexpr unsigned kSetting = 0x1f80 | 0x8000 | 0x0040;
-  unsigned saved;
 };
 
 int64_t nanosecondsNow() {
@@ -351,9 +337,7 @@ void scanOutputs(void *data, int64_t part) {
 }
 
 void runThread(void *data, int thread) {
-  const Run &run = *static_cast<Run *>(data);
-  FloatingPointScope scope;
-  walkSteps(run.walk, thread);
+  walkSteps(static_cast<Run *>(data)->walk, thread);
 }
 
 encast_status reportNonFinite(const encast_session &session,
@@ -409,6 +393,7 @@ Walk makeWalk(encast_session &session, const RunRequest &request,
   walk.variant = session.model->variant;
   walk.mode = request.mode;
   walk.outputs = request.outputs;
+  walk.usesTiles = usesTiles(walk.variant->cpu_features);
   walk.threads = session.pool.threads();
   walk.spins = session.pool.spins();
   walk.perThread = session.perThread;

@@ -7,9 +7,9 @@
 
 namespace encast::runtime {
 
-encast_status chooseVariant(const ArtifactView &view, const char *name,
-                            uint64_t cpuFeatures, uint64_t &chosen,
-                            encast_error *error) {
+static encast_status chooseFitting(const ArtifactView &view, const char *name,
+                                   uint64_t cpuFeatures, uint64_t &chosen,
+                                   encast_error *error) {
   bool named = false, found = false;
   Text known, lacks;
   for (uint64_t i = 0; i < view->variants.count; ++i) {
@@ -34,6 +34,26 @@ encast_status chooseVariant(const ArtifactView &view, const char *name,
     return unknownVariant(error, name, known);
   if (!found)
     return cpuUnsupported(error, lacks);
+  return ENCAST_OK;
+}
+
+encast_status chooseVariant(const ArtifactView &view, const char *name,
+                            const Machine &machine, const Log &log,
+                            uint64_t &chosen, encast_error *error) {
+  ENCAST_TRY(chooseFitting(view, name, machine.cpuFeatures, chosen, error));
+  if (!usesTiles(view.variant(chosen).cpu_features))
+    return ENCAST_OK;
+  int systemError = machine.requestTileState();
+  if (!systemError)
+    return ENCAST_OK;
+  const char *best = view.string(view.variant(chosen).name);
+  constexpr uint64_t tiles = ENCAST_CPU_AMX_INT8 | ENCAST_CPU_AMX_BF16;
+  if (chooseFitting(view, name, machine.cpuFeatures & ~tiles, chosen, nullptr))
+    return tileStateRefused(error, best, systemError, leastSignalStack());
+  encast_error reason = ENCAST_ERROR_INIT;
+  tileStateRefused(&reason, best, systemError, leastSignalStack());
+  log.write(ENCAST_LOG_WARNING, "%s; taking variant %s", reason.message,
+            view.string(view.variant(chosen).name));
   return ENCAST_OK;
 }
 

@@ -1,6 +1,7 @@
 //===- Walker.cpp - walk the step table of a variant ----------------------===//
 
 #include "runtime/src/Walker.h"
+#include "runtime/src/KernelState.h"
 #include <algorithm>
 #include <x86intrin.h>
 
@@ -145,7 +146,8 @@ public:
   ThreadWalk(const Walk &walk, int thread)
       : walk(walk), thread(thread), own(walk.perThread[thread]),
         context(own.context), state(*walk.state),
-        calls(walk.view.rows<encast_abi_call>(walk.variant->calls)) {}
+        calls(walk.view.rows<encast_abi_call>(walk.variant->calls)),
+        kernelState(walk.usesTiles) {}
 
   void walkAll();
 
@@ -160,6 +162,7 @@ private:
   void waitForPhases();
   void runCalls(const encast_abi_step &step, encast_abi_item item);
   void runCall(uint64_t index, const encast_abi_item &item);
+  void reportProgress(double done);
 
   bool isCancelled() const {
     return walk.sessionState->load(std::memory_order_relaxed) ==
@@ -172,6 +175,7 @@ private:
   encast_abi_context &context;
   WalkState &state;
   const encast_abi_call *calls;
+  KernelState kernelState;
   // Where this thread is, which may be behind others.
   uint32_t phase = 0;
   int64_t firstItem = 0; ///< Of the phase.
@@ -185,16 +189,22 @@ void ThreadWalk::walkAll() {
       walkStep(steps[i]);
     bool endsLayer = steps[i].layer &&
                      (i + 1 == count || steps[i + 1].layer != steps[i].layer);
-    if (endsLayer && thread == 0 && walk.progress) {
-      waitForPhases();
-      if (!isCancelled())
-        walk.progress(walk.progressData, static_cast<double>(i + 1) / count);
-    }
+    if (endsLayer && thread == 0 && walk.progress)
+      reportProgress(static_cast<double>(i + 1) / count);
   }
   runPhase(walk.threads,
            [&](int64_t part) { walk.finish(walk.finishData, part); });
   if (thread == 0)
     waitForPhases();
+}
+
+void ThreadWalk::reportProgress(double done) {
+  waitForPhases();
+  if (isCancelled())
+    return;
+  kernelState.leave(); // it may run anything, on tiles too
+  walk.progress(walk.progressData, done);
+  kernelState.enter();
 }
 
 /// Waits until all phases before the one at hand are complete.

@@ -53,6 +53,7 @@ struct Walk {
   const encast_abi_variant *variant = nullptr;
   uint32_t mode = 0;    ///< ENCAST_MODE_*
   uint64_t outputs = 0; ///< Asked.
+  bool usesTiles = false;
   int threads = 1;
   bool spins = true;               ///< Waiting threads spin before they sleep.
   WalkThread *perThread = nullptr; ///< [threads]

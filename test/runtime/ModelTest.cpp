@@ -66,6 +66,34 @@ int64_t fileKilobytes() {
   return kilobytes;
 }
 
+/// What chooseVariant answers on a machine with these features, where asking
+/// for tiles gives `systemError`.
+struct Choice {
+  encast_status status;
+  uint64_t chosen = 9;
+  std::string message, warning;
+};
+
+int tileError = 0;
+
+Choice choose(const runtime::ArtifactView &view, const char *name,
+              uint64_t features, int systemError = 0) {
+  Choice choice;
+  Error error;
+  tileError = systemError;
+  runtime::Log log(
+      [](void *data, encast_log_level level, const char *message) {
+        EXPECT_EQ(level, ENCAST_LOG_WARNING);
+        *static_cast<std::string *>(data) = message;
+      },
+      &choice.warning);
+  choice.status =
+      runtime::chooseVariant(view, name, {features, [] { return tileError; }},
+                             log, choice.chosen, &error);
+  choice.message = error.message;
+  return choice;
+}
+
 float specialValue(encast_model *model, int64_t id) {
   Session session = createSession(model, sessionOptions(1));
   EXPECT_EQ(encast_session_reserve(session.get(), 1, 1, 0, nullptr), ENCAST_OK);
@@ -293,26 +321,46 @@ TEST(Variant, missing_instructions_are_named) {
                        {"znver5", ENCAST_CPU_AVX2 | ENCAST_CPU_AVX512, 2}};
   Bytes bytes = artifact.build();
   runtime::ArtifactView view(&descriptorOf(bytes));
-  uint64_t chosen = 9;
-  Error error;
-  EXPECT_EQ(runtime::chooseVariant(view, nullptr, 0, chosen, &error),
-            ENCAST_CPU_UNSUPPORTED);
-  EXPECT_STREQ(error.message,
-               "this CPU lacks instructions: variant x86-64-v3 needs avx2, "
-               "variant znver5 needs avx2+avx512");
-  EXPECT_EQ(
-      runtime::chooseVariant(view, "znver5", ENCAST_CPU_AVX2, chosen, &error),
-      ENCAST_CPU_UNSUPPORTED);
-  EXPECT_STREQ(error.message,
-               "this CPU lacks instructions: variant znver5 needs avx512");
-  EXPECT_EQ(
-      runtime::chooseVariant(view, nullptr, ENCAST_CPU_AVX2, chosen, &error),
-      ENCAST_OK);
-  EXPECT_EQ(chosen, 0u);
-  EXPECT_EQ(
-      runtime::chooseVariant(view, nullptr, ENCAST_CPU_KNOWN, chosen, &error),
-      ENCAST_OK);
-  EXPECT_EQ(chosen, 1u);
+  Choice none = choose(view, nullptr, 0);
+  EXPECT_EQ(none.status, ENCAST_CPU_UNSUPPORTED);
+  EXPECT_EQ(none.message,
+            "this CPU lacks instructions: variant x86-64-v3 needs avx2, "
+            "variant znver5 needs avx2+avx512");
+  Choice named = choose(view, "znver5", ENCAST_CPU_AVX2);
+  EXPECT_EQ(named.status, ENCAST_CPU_UNSUPPORTED);
+  EXPECT_EQ(named.message,
+            "this CPU lacks instructions: variant znver5 needs avx512");
+  EXPECT_EQ(choose(view, nullptr, ENCAST_CPU_AVX2).chosen, 0u);
+  EXPECT_EQ(choose(view, nullptr, ENCAST_CPU_KNOWN).chosen, 1u);
+}
+
+TEST(Variant, without_the_right_to_tiles_the_best_of_the_others_is_taken) {
+  TestArtifact artifact;
+  artifact.variants = {
+      {"x86-64-v3", ENCAST_CPU_AVX2, 1},
+      {"x86-64-v4", ENCAST_CPU_AVX2 | ENCAST_CPU_AVX512, 2},
+      {"sapphirerapids", ENCAST_CPU_AVX2 | ENCAST_CPU_AMX_BF16, 3}};
+  Bytes bytes = artifact.build();
+  runtime::ArtifactView view(&descriptorOf(bytes));
+  Choice granted = choose(view, nullptr, ENCAST_CPU_KNOWN);
+  EXPECT_EQ(granted.chosen, 2u);
+  EXPECT_EQ(granted.warning, "");
+  Choice refused = choose(view, nullptr, ENCAST_CPU_KNOWN, EOPNOTSUPP);
+  EXPECT_EQ(refused.status, ENCAST_OK);
+  EXPECT_EQ(refused.chosen, 1u);
+  EXPECT_EQ(refused.warning,
+            "variant sapphirerapids needs AMX tiles, which the system refuses: "
+            "Operation not supported; taking variant x86-64-v4");
+  Choice named = choose(view, "sapphirerapids", ENCAST_CPU_KNOWN, ENOSPC);
+  EXPECT_EQ(named.status, ENCAST_CPU_UNSUPPORTED);
+  EXPECT_NE(named.message.find("a thread has an alternate signal stack of less "
+                               "than " +
+                               std::to_string(runtime::leastSignalStack()) +
+                               " bytes"),
+            std::string::npos)
+      << named.message;
+  // Nobody asks for what is not used.
+  EXPECT_EQ(choose(view, "x86-64-v3", ENCAST_CPU_KNOWN, EINVAL).warning, "");
 }
 
 TEST(CpuFeatures, have_the_names_of_targets) {

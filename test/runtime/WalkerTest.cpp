@@ -68,7 +68,7 @@ Batch randomBatch(std::mt19937 &random, int64_t sequences, int64_t longest) {
   for (int64_t i = 0; i < sequences; ++i) {
     std::vector<int64_t> sequence(draw(1, longest));
     for (int64_t &id : sequence)
-      id = draw(TEST_ID_WEIGHT + 1, TEST_VOCABULARY - 1);
+      id = draw(TEST_ID_TILES + 1, TEST_VOCABULARY - 1);
     batch.add(sequence);
   }
   batch.givesTypes = draw(0, 1);

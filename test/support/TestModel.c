@@ -26,6 +26,21 @@ static const int32_t *indices(Context context, int slot) {
   return context->slots[slot];
 }
 
+/* Whether tiles can be used, all of 16 rows of 64 bytes. */
+static float tilesAreConfigured(void) {
+  struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  } found;
+  __asm__ volatile("sttilecfg %0" : "=m"(found));
+  for (int i = 0; i < 8; ++i)
+    if (found.palette != 1 || found.row_bytes[i] != 64 || found.rows[i] != 16)
+      return 0;
+  __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm7" ::: "memory");
+  return 1;
+}
+
 static float specialValue(Context context, int32_t id) {
   volatile float tiny = 1.0e-38f, half = 0.5f, zero = 0.0f;
   switch (id) {
@@ -47,6 +62,8 @@ static float specialValue(Context context, int32_t id) {
   case TEST_ID_WEIGHT:
     return ((const float *)
                 context->weights[0])[*(const int64_t *)context->weights[1] - 1];
+  case TEST_ID_TILES:
+    return tilesAreConfigured();
   default:
     return 0;
   }
@@ -148,6 +165,8 @@ static void copyToTail(Context context, int64_t token, int64_t row) {
         floats(context, TEST_SLOT_ATTENTION)[token * TEST_ATTENTION + i];
     floats(context, TEST_SLOT_TAIL_ATTENTION)[row * TEST_ATTENTION + i] = 0;
   }
+  if (tail[1] == 1.0f && tail[0] == (float)TEST_ID_TILES)
+    tail[5] += tilesAreConfigured();
   tail[7] = 0;
 }
 

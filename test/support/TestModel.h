@@ -38,8 +38,10 @@ enum {
   TEST_ID_WAIT = 16,     /* sets the int32 two places before the output "tokens"
                             to 1, then waits while the one before it is 0, for
                             some seconds at most */
-  TEST_ID_WEIGHT = 17    /* the last float of weight 0, whose number of floats
+  TEST_ID_WEIGHT = 17,   /* the last float of weight 0, whose number of floats
                             is the int64 in weight 1 */
+  TEST_ID_TILES = 18     /* 1 more in the first step and in the tail if AMX
+                            tiles are configured as kernels expect it */
 };
 
 enum {
