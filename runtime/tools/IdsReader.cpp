@@ -86,12 +86,20 @@ public:
     if (types.given && typeCount != tokens)
       return refuse("token_type_ids has " + std::to_string(typeCount) +
                     " elements, but ids has " + std::to_string(tokens));
-    if (attendedLength.given && attendedTokens != tokens)
+    if (!attendedLength.given)
+      attendedTokens = tokens;
+    if (attendedTokens != tokens && !limits.attendedLength)
       return refuse("attended_length is " + std::to_string(attendedTokens) +
                     ", but this model attends to all " +
                     std::to_string(tokens) + " ids");
+    if (attendedTokens < 1 || attendedTokens > tokens)
+      return refuse("attended_length is " + std::to_string(attendedTokens) +
+                    ", expected 1 to " + std::to_string(tokens) +
+                    ", the number of ids");
     file.types.resize(file.ids.size());
+    file.attended.push_back(attendedTokens);
     file.givesTypes |= types.given;
+    file.givesAttended |= attendedLength.given;
     file.offsets.push_back(file.ids.size());
     return true;
   }

@@ -114,7 +114,8 @@ void warnOfPadding(const std::string &where, const IdsFile &file,
   constexpr int most = 10;
   int lines = 0;
   for (size_t line = 0; line + 1 < file.offsets.size(); ++line) {
-    int64_t begin = file.offsets[line], end = file.offsets[line + 1], pads = 0;
+    int64_t begin = file.offsets[line], end = begin + file.attended[line];
+    int64_t pads = 0;
     while (begin < end - pads && file.ids[end - pads - 1] == padId)
       ++pads;
     if (!pads)
@@ -253,6 +254,9 @@ void Runner::runBatch(const Batch &batch, std::vector<float> &rows) {
   if (file.givesTypes)
     inputs.push_back({sizeof(encast_input), "token_type_ids",
                       file.types.data() + first, tokens});
+  if (file.givesAttended)
+    inputs.push_back({sizeof(encast_input), "attended_length",
+                      file.attended.data() + batch.firstLine, batch.lines});
   rows.resize(outputFloats(batch));
   encast_output target = {sizeof(encast_output), output.name, rows.data(),
                           static_cast<int64_t>(rows.size())};
@@ -348,8 +352,9 @@ int main(int argc, char **argv) {
   IdsFile file;
   std::string error;
   if (!readIds(readAll(options.ids),
-               {info.vocabulary, info.token_types, info.max_tokens}, file,
-               error))
+               {info.vocabulary, info.token_types, info.max_tokens,
+                info.attended_length != 0},
+               file, error))
     fail(where + ": " + error);
   if (info.pad_id >= 0)
     warnOfPadding(where, file, info.pad_id);

@@ -6,7 +6,7 @@
 using namespace encast::tools;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  const IdsLimits limits = {1000, 2, 64};
+  const IdsLimits limits = {1000, 2, 64, true};
   IdsFile file;
   std::string error;
   std::string_view text(reinterpret_cast<const char *>(data), size);
@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     abort();
   for (size_t i = 0; i + 1 < file.offsets.size(); ++i) {
     int64_t length = file.offsets[i + 1] - file.offsets[i];
-    if (length < 1 || length > limits.maxTokens)
+    if (length < 1 || length > limits.maxTokens || file.attended.at(i) < 1 ||
+        file.attended[i] > length)
       abort();
   }
   for (size_t i = 0; i < file.ids.size(); ++i)

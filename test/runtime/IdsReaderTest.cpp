@@ -42,6 +42,24 @@ TEST(IdsReader, takes_arrays_and_objects) {
   EXPECT_FALSE(read("[1]\n").givesTypes);
 }
 
+TEST(IdsReader, takes_the_attended_length_of_models_that_have_one) {
+  constexpr IdsLimits limits = {100, 2, 5, true};
+  IdsFile file = read("{\"attended_length\": 2, \"ids\": [1, 2, 3]}\n[4, 5]\n"
+                      "{\"ids\": [6], \"attended_length\": 1}",
+                      limits);
+  EXPECT_EQ(file.attended, (Numbers{2, 2, 1}));
+  EXPECT_TRUE(file.givesAttended);
+  EXPECT_FALSE(read("[1]\n", limits).givesAttended);
+  for (int64_t length : {0, 4}) {
+    std::string error;
+    EXPECT_FALSE(readIds("[9]\n{\"ids\": [1, 2, 3], \"attended_length\": " +
+                             std::to_string(length) + "}",
+                         limits, file, error));
+    EXPECT_EQ(error, "line 2: attended_length is " + std::to_string(length) +
+                         ", expected 1 to 3, the number of ids");
+  }
+}
+
 TEST(IdsReader, takes_crlf_and_a_missing_last_newline) {
   EXPECT_EQ(read("[1]\r\n[2]\r\n").offsets, (Numbers{0, 1, 2}));
   EXPECT_EQ(read("[1]\n[2]").offsets, (Numbers{0, 1, 2}));
@@ -96,6 +114,8 @@ static const BadLine badLines[] = {
      "line 1: token_type_ids has 1 elements, but ids has 2"},
     {"partly_attended", "{\"ids\": [1, 2], \"attended_length\": 1}",
      "line 1: attended_length is 1, but this model attends to all 2 ids"},
+    {"negative_length", "{\"ids\": [1], \"attended_length\": -1}",
+     "line 1: -1 is not an integer from 0 to 9223372036854775807"},
     {"unknown_key", "{\"ids\": [1], \"mask\": [1]}",
      "line 1: key 'mask' is unknown; keys are ids, token_type_ids, "
      "attended_length"},

@@ -201,6 +201,28 @@ TEST_F(ToolTest, run_passes_token_types) {
   EXPECT_EQ(values[TEST_COLUMNS + 1], 1);
 }
 
+TEST_F(ToolTest, run_passes_the_attended_length) {
+  artifact.requiredFeatures = ENCAST_FEATURE_ATTENDED_LENGTH;
+  artifact.write(model);
+  // Each line in a batch of its own, or both in one.
+  for (const char *cap : {"", "--threads 1 --memory-cap 4096"}) {
+    Finished done =
+        run("[20, 0]\n{\"ids\": [21, 0, 0], \"attended_length\": 1}\n", cap);
+    ASSERT_EQ(done.status, 0) << done.errors;
+    std::vector<float> values = rows(2, TEST_COLUMNS);
+    EXPECT_EQ(values[8 + 2], 2); // keys
+    EXPECT_EQ(values[TEST_COLUMNS + 8 + 2], 1);
+    // What is not attended may be anything.
+    EXPECT_NE(done.errors.find("line 1 ends with"), std::string::npos);
+    EXPECT_EQ(done.errors.find("line 2"), std::string::npos) << done.errors;
+  }
+}
+
+TEST_F(ToolTest, run_refuses_an_attended_length_where_all_ids_are_attended) {
+  expectRefused(run("{\"ids\": [21, 0], \"attended_length\": 1}\n"),
+                "line 1: attended_length is 1, but this model attends to all");
+}
+
 TEST_F(ToolTest, run_packs_lines_under_the_memory_cap) {
   std::string lines;
   for (int i = 0; i < 20; ++i)
