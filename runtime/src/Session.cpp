@@ -314,8 +314,9 @@ int64_t findNonFinite(const float *values, int64_t begin, int64_t end) {
   return -1;
 }
 
-/// Scans one of `threads` parts of each output.
+/// Scans one of `threads` parts of each output; ends early in a cancelled run.
 void scanOutputs(void *data, int64_t part) {
+  constexpr int64_t chunk = 1 << 20; // floats, less than a millisecond
   const Run &run = *static_cast<Run *>(data);
   const ArtifactView &view = run.session.model->view;
   int threads = run.session.pool.threads();
@@ -326,9 +327,13 @@ void scanOutputs(void *data, int64_t part) {
     int64_t floats = run.request.outputRows(output) * output.columns;
     int64_t share = (floats + threads - 1) / threads;
     int64_t begin = std::min(floats, share * part);
-    int64_t index = findNonFinite(run.request.outputData[i], begin,
-                                  std::min(floats, begin + share));
-    if (index >= 0) {
+    int64_t end = std::min(floats, begin + share);
+    for (; begin < end && run.session.state.load() != Cancelled;
+         begin += chunk) {
+      int64_t index = findNonFinite(run.request.outputData[i], begin,
+                                    std::min(end, begin + chunk));
+      if (index < 0)
+        continue;
       run.session.nonFinite[part].output = i;
       run.session.nonFinite[part].index = index;
       return;

@@ -169,6 +169,7 @@ TEST_F(SessionTest, reserve_maps_exactly_the_memory_needed) {
   EXPECT_EQ(counts.allocated, counts.freed);
 }
 
+/// 128,000 tokens are the most of any model so far; 2^31 are refused below.
 TEST_F(SessionTest, memory_of_the_process_grows_by_the_arena_only) {
   auto resident = [] {
     long size = 0, pages = 0;
@@ -177,15 +178,33 @@ TEST_F(SessionTest, memory_of_the_process_grows_by_the_arena_only) {
     fclose(file);
     return int64_t(pages) * 4096;
   };
-  encast_session_options options = sessionOptions(2);
-  options.huge_pages = 0;
-  Session session = createSession(model.get(), options);
-  int64_t before = resident();
-  ASSERT_EQ(encast_session_reserve(session.get(), 100000, 10, 0, nullptr),
-            ENCAST_OK);
-  int64_t needed = memoryNeeded(session.get(), 100000, 10);
-  EXPECT_GE(resident() - before, needed);
-  EXPECT_LT(resident() - before, needed + (2 << 20));
+  for (int hugePages : {0, 1}) {
+    constexpr int threads = 4;
+    encast_session_options options = sessionOptions(threads);
+    options.huge_pages = hugePages;
+    std::vector<int64_t> ids(128000, 20), offsets = {0};
+    while (offsets.back() < static_cast<int64_t>(ids.size()))
+      offsets.push_back(
+          std::min<int64_t>(offsets.back() + TEST_MAX_TOKENS, ids.size()));
+    std::vector<float> rows(offsets.size() * TEST_COLUMNS);
+    int64_t before = resident();
+    Session session = createSession(model.get(), options);
+    ASSERT_EQ(encast_session_reserve(session.get(), ids.size(),
+                                     offsets.size() - 1, 2, nullptr),
+              ENCAST_OK);
+    int64_t needed =
+        memoryNeeded(session.get(), ids.size(), offsets.size() - 1, 2);
+    EXPECT_GE(resident() - before, needed);
+    encast_input inputs[] = {
+        {sizeof(encast_input), "ids", ids.data(), int64_t(ids.size())},
+        {sizeof(encast_input), "offsets", offsets.data(),
+         int64_t(offsets.size())}};
+    encast_output output = {sizeof(encast_output), "first", rows.data(),
+                            int64_t(rows.size())};
+    ASSERT_EQ(encast_run(session.get(), inputs, 2, &output, 1, nullptr),
+              ENCAST_OK);
+    EXPECT_LT(resident() - before, needed + (2 << 20) + threads * (128 << 10));
+  }
 }
 
 TEST_F(SessionTest, a_cap_below_the_need_is_reported_with_both_figures) {
@@ -670,6 +689,28 @@ TEST_F(SessionTest, cancel_ends_the_run_in_flight_and_no_other) {
     }
     EXPECT_EQ(run(session.get(), oneSequence({20}), 1).status, ENCAST_OK);
   }
+}
+
+// A block may take long: its next call does not begin.
+TEST_F(SessionTest, cancel_ends_a_block_at_its_next_call) {
+  TestArtifact artifact;
+  artifact.steps[0].calls.push_back(artifact.steps[1].calls[0]);
+  Model other = openModel(artifact.write(folder.path("two-calls.so")));
+  Session session = createSession(other.get(), sessionOptions(1));
+  ASSERT_EQ(encast_session_reserve(session.get(), 100, 100, 0, nullptr),
+            ENCAST_OK);
+  {
+    WaitingRun waiting(session.get());
+    EXPECT_EQ(encast_cancel(session.get(), nullptr), ENCAST_OK);
+    EXPECT_EQ(waiting.finish(), ENCAST_CANCELLED);
+  }
+  encast_step_stats step = {};
+  step.size = sizeof(step);
+  ASSERT_EQ(encast_session_step(session.get(), 0, &step, nullptr), ENCAST_OK);
+  EXPECT_GT(step.nanoseconds, 0);
+  ASSERT_EQ(encast_session_step(session.get(), 1, &step, nullptr), ENCAST_OK);
+  EXPECT_STREQ(step.step, "embeddings");
+  EXPECT_EQ(step.nanoseconds, 0);
 }
 
 TEST_F(SessionTest, sessions_of_one_model_run_at_the_same_time) {
