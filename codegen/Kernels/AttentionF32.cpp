@@ -1,4 +1,4 @@
-//===- AttentionF32.cpp - f32 flash attention of one head -----------------===//
+//===- AttentionF32.cpp - f32 flash attention -----------------------------===//
 
 #include "codegen/Kernels/AttentionF32.h"
 #include "codegen/Kernels/VectorMath.h"
@@ -13,7 +13,7 @@ using namespace Xbyak;
 static constexpr int kFloatBytes = sizeof(float);
 static constexpr int kPlane = int(kPanelColumns); // dims of a plane
 static constexpr int kPlaneRowBytes = kPlane * kFloatBytes;
-static constexpr int kMaxVectors = 3;
+static constexpr int kMaxLanes = 48;  // of a block
 static constexpr int kQuadBytes = 16; // a 128-bit lane: four floats
 // Keys in a round of the loop over the keys of a value tile.
 static constexpr int kUnrollKeys = 4;
@@ -25,29 +25,43 @@ static int floatOffset(int column) { return column * kFloatBytes; }
 static int planeOffset(int row) { return row * kPlaneRowBytes; }
 
 namespace {
-/// 8-byte places on the stack. RowOffset has one for each lane of a block.
+/// 8-byte places on the stack. LaneOffset has one for each lane of a block.
 enum Local {
-  QueriesLeft,
-  Queries,   // first row of q of the block
-  Out,       // its first row of out
-  Scores,    // S^T
-  GroupSize, // blocks that share a sweep over the keys
+  // The first lane of the next block that is read, and that is written: offset
+  // of its query's row, its head, and how many lanes there are from it on.
+  InRow,
+  InHead,
+  InLanesLeft,
+  OutRow,
+  OutHead,
+  OutLanesLeft,
+  InPosition, // of its query
+  Scores,     // S^T
+  GroupSize,  // blocks that share a sweep over the keys
   BlocksLeft,
-  RowOffset
+  RangeFirst,  // first key of the group,
+  RangeEnd,    // and the one behind its last
+  SharedFirst, // The keys that all lanes see, if there are any.
+  SharedEnd,
+  LaneOffset // bytes to the row of q or of out
 };
 } // namespace
 
 AttentionF32::AttentionF32(const KernelRow &row, const AttentionShape &shape)
     : VectorAssembler(row.vectorBytes), shape(shape),
-      oOffset(int(shape.headSize) * kMaxVectors * vectorBytes),
+      maxVectors(isAvx512() && hasWindow() ? 2 : 3),
+      oOffset(int(shape.headSize) * maxVectors * vectorBytes),
       maxOffset(2 * oOffset),
-      newMaxOffset(maxOffset + kMaxVectors * vectorBytes),
-      sumOffset(newMaxOffset + kMaxVectors * vectorBytes),
-      stateBytes(sumOffset + kMaxVectors * vectorBytes),
-      maxGroupSize(int(kAttentionQueryGroup) / (kMaxVectors * lanes())) {}
+      newMaxOffset(maxOffset + maxVectors * vectorBytes),
+      sumOffset(newMaxOffset + maxVectors * vectorBytes),
+      positionOffset(sumOffset + maxVectors * vectorBytes),
+      stateBytes(positionOffset + maxVectors * vectorBytes),
+      maxGroupSize(hasWindow()
+                       ? 1
+                       : int(kAttentionQueryGroup) / (maxVectors * lanes())) {}
 
 int64_t AttentionF32::workspaceBytes() const {
-  const int64_t scoreBytes = kAttentionKeyBlock * kMaxVectors * vectorBytes;
+  const int64_t scoreBytes = kAttentionKeyBlock * maxVectors * vectorBytes;
   const int64_t bytes = int64_t(maxGroupSize) * stateBytes + scoreBytes;
   return (bytes + 63) / 64 * 64;
 }
@@ -59,26 +73,30 @@ AttentionF32::Block AttentionF32::blockOf(int vectors) const {
 }
 
 bool AttentionF32::generate(std::vector<uint8_t> &code, std::string &error) {
-  enter(RowOffset + kMaxVectors * lanes());
+  enter(LaneOffset + kMaxLanes);
   mov(kvPlaneBytes, ptr[args + offsetof(AttentionArgs, kvPlaneBytes)]);
   mov(state, ptr[args + offsetof(AttentionArgs, workspace)]);
   add(state, maxGroupSize * stateBytes);
   mov(local(Scores), state);
-  mov(temp, ptr[args + offsetof(AttentionArgs, q)]);
-  mov(local(Queries), temp);
-  mov(temp, ptr[args + offsetof(AttentionArgs, out)]);
-  mov(local(Out), temp);
-  mov(temp, ptr[args + offsetof(AttentionArgs, queries)]);
-  mov(local(QueriesLeft), temp);
+  for (Local start : {InRow, InHead, OutRow, OutHead})
+    mov(local(start), 0);
+  imul(temp, ptr[args + offsetof(AttentionArgs, queries)],
+       int(shape.queryHeads));
+  mov(local(InLanesLeft), temp);
+  mov(local(OutLanesLeft), temp);
+  if (hasWindow()) {
+    mov(temp, ptr[args + offsetof(AttentionArgs, position)]);
+    mov(local(InPosition), temp);
+  }
 
   Label nextGroup, done;
   L(nextGroup);
-  for (int vectors = kMaxVectors; vectors > 0; --vectors) {
+  for (int vectors = maxVectors; vectors > 0; --vectors) {
     Label narrower;
-    cmp(local(QueriesLeft), (vectors - 1) * lanes());
+    cmp(local(InLanesLeft), (vectors - 1) * lanes());
     jle(narrower);
     emitGroup(blockOf(vectors));
-    cmp(local(QueriesLeft), 0);
+    cmp(local(InLanesLeft), 0);
     jle(done);
     jmp(nextGroup);
     L(narrower);
@@ -100,15 +118,14 @@ void AttentionF32::forEachBlock(const std::function<void()> &body) {
   jnz(nextBlock);
 }
 
-/// A group of full blocks, or one that is narrower or has queries missing.
+/// A group of full blocks, or one that is narrower or has lanes missing.
 void AttentionF32::emitGroup(Block block) {
-  const int queries = block.vectors * lanes();
   Label sized;
   mov(local(GroupSize), 1);
-  if (block.vectors == kMaxVectors) {
+  if (block.vectors == maxVectors) {
     for (int size = maxGroupSize; size > 1; --size) {
       Label smaller;
-      cmp(local(QueriesLeft), size * queries);
+      cmp(local(InLanesLeft), size * block.vectors * lanes());
       jl(smaller);
       mov(local(GroupSize), size);
       jmp(sized);
@@ -116,38 +133,66 @@ void AttentionF32::emitGroup(Block block) {
     }
     L(sized);
   }
+  forEachBlock([&] { emitQueriesIn(block); });
 
-  forEachBlock([&] {
-    emitQueriesIn(block);
-    add(local(Queries), queries * kPlaneRowBytes);
-    sub(local(QueriesLeft), queries);
-  });
-
-  mov(keysLeft, ptr[args + offsetof(AttentionArgs, keys)]);
-  mov(kBlock, ptr[args + offsetof(AttentionArgs, k)]);
-  mov(vBlock, ptr[args + offsetof(AttentionArgs, v)]);
+  emitKeyRange(block);
   Label nextKeys;
   L(nextKeys);
-  mov(blockKeys, int(kAttentionKeyBlock));
-  cmp(keysLeft, blockKeys);
-  cmovl(blockKeys, keysLeft);
+  lea(blockKeys, ptr[firstKey + int(kAttentionKeyBlock)]);
+  and_(blockKeys, -int(kAttentionKeyBlock));
+  cmp(blockKeys, local(RangeEnd));
+  cmovg(blockKeys, local(RangeEnd));
+  sub(blockKeys, firstKey);
   forEachBlock([&] {
     emitScores(block);
     emitRescale(block);
     emitSoftmax(block);
     emitValues(block);
   });
-  add(kBlock, int(kAttentionKeyBlock) * kPlaneRowBytes);
-  add(vBlock, int(kAttentionKeyBlock) * kPlaneRowBytes);
-  sub(keysLeft, blockKeys);
-  jnz(nextKeys);
+  add(firstKey, blockKeys);
+  imul(blockKeys, blockKeys, kPlaneRowBytes);
+  add(kBlock, blockKeys);
+  add(vBlock, blockKeys);
+  cmp(firstKey, local(RangeEnd));
+  jl(nextKeys);
 
-  // QueriesLeft counts from behind the group, and is negative by the queries
-  // that are missing in its last block.
-  forEachBlock([&] {
-    emitOut(block);
-    add(local(Out), int(queries * shape.ldo * kFloatBytes));
-  });
+  forEachBlock([&] { emitOut(block); });
+}
+
+/// Points to the first key of the group. With a window the group is one block,
+/// whose keys are those of any lane.
+void AttentionF32::emitKeyRange(Block block) {
+  mov(kBlock, ptr[args + offsetof(AttentionArgs, k)]);
+  mov(vBlock, ptr[args + offsetof(AttentionArgs, v)]);
+  mov(temp, ptr[args + offsetof(AttentionArgs, keys)]);
+  mov(local(RangeEnd), temp);
+  xor_(firstKey, firstKey);
+  if (hasWindow()) {
+    const int window = int(shape.window);
+    const int lastLane = block.vectors * lanes() - 1;
+    const Reg64 end = step;
+    mov(state, ptr[args + offsetof(AttentionArgs, workspace)]);
+    movsxd(rowPtr, dword[state + positionOffset]);
+    movsxd(end, dword[state + positionOffset + lastLane * kFloatBytes]);
+    mov(temp, end);
+    sub(temp, window);
+    mov(local(SharedFirst), temp);
+    lea(temp, ptr[rowPtr + window + 1]);
+    mov(local(SharedEnd), temp);
+
+    sub(rowPtr, window);
+    cmp(rowPtr, firstKey);
+    cmovg(firstKey, rowPtr);
+    add(end, window + 1);
+    cmp(end, local(RangeEnd));
+    cmovg(end, local(RangeEnd));
+    mov(local(RangeEnd), end);
+
+    imul(temp, firstKey, kPlaneRowBytes);
+    add(kBlock, temp);
+    add(vBlock, temp);
+  }
+  mov(local(RangeFirst), firstKey);
 }
 
 void AttentionF32::forEachPlane(const std::function<void(int dims)> &body,
@@ -168,7 +213,7 @@ void AttentionF32::forEachPlane(const std::function<void(int dims)> &body,
 }
 
 void AttentionF32::jumpIfLaterKeys(Label &target) {
-  cmp(kBlock, ptr[args + offsetof(AttentionArgs, k)]);
+  cmp(firstKey, local(RangeFirst));
   jne(target);
 }
 
@@ -183,8 +228,58 @@ void AttentionF32::transpose4(const Vec (&r)[4], const Vec (&t)[4]) {
   vshufps(r[3], t[1], t[3], 0xee);
 }
 
+/// Fills LaneOffset, and on request the positions in the state, from the lane
+/// at `cursor` on, and moves it behind the block. Lanes that are missing repeat
+/// the last one. Expects the bytes from a query to the next in vectorPtr, and
+/// from a head to the next in planePtr.
+void AttentionF32::emitLaneOffsets(Block block, Cursor cursor, bool positions) {
+  const int heads = int(shape.queryHeads);
+  const Reg64 offset = rowPtr, position = temp, head = planesLeft,
+              left = rowsLeft, lane = step, toNextQuery = vectorPtr;
+  if (heads > 1) {
+    imul(scorePtr, planePtr, heads - 1);
+    sub(toNextQuery, scorePtr);
+  }
+  mov(offset, local(cursor.rowOffset));
+  mov(head, local(cursor.head));
+  mov(left, local(cursor.lanesLeft));
+  if (positions)
+    mov(position, local(InPosition));
+  xor_(lane, lane);
+  Label nextLane, stay, nextHead;
+  L(nextLane);
+  mov(qword[rsp + lane * 8 + 8 * size_t(LaneOffset)], offset);
+  if (positions)
+    mov(dword[state + lane * kFloatBytes + positionOffset], position.cvt32());
+  dec(left);
+  jle(stay);
+  if (heads > 1) {
+    inc(head);
+    cmp(head, heads);
+    jne(nextHead);
+    xor_(head, head);
+  }
+  add(offset, toNextQuery);
+  if (positions)
+    inc(position);
+  if (heads > 1) {
+    jmp(stay);
+    L(nextHead);
+    add(offset, planePtr);
+  }
+  L(stay);
+  inc(lane);
+  cmp(lane, block.vectors * lanes());
+  jb(nextLane);
+  mov(local(cursor.rowOffset), offset);
+  mov(local(cursor.head), head);
+  mov(local(cursor.lanesLeft), left);
+  if (positions)
+    mov(local(InPosition), position);
+}
+
 /// Prepares the state of a block: q^T[dim][lane] = q[lane][dim] * scale *
-/// log2(e). Lanes without a query repeat the last one.
+/// log2(e).
 void AttentionF32::emitQueriesIn(Block block) {
   const int quads = lanes() / 4; // 128-bit lanes of a vector
   const Vec scale = vec(4 * quads + 4);
@@ -192,25 +287,14 @@ void AttentionF32::emitQueriesIn(Block block) {
                         vec(4 * quads + 3)};
   broadcastConstant(scale, float(double(shape.scale) * kLog2E));
 
-  // Byte offset of each lane's row.
-  Label nextOffset;
-  mov(rowsLeft, local(QueriesLeft));
-  dec(rowsLeft);
-  imul(rowsLeft, rowsLeft, kPlaneRowBytes);
-  xor_(temp, temp);
-  xor_(step, step);
-  L(nextOffset);
-  mov(qword[rsp + step * 8 + 8 * size_t(RowOffset)], temp);
-  add(temp, kPlaneRowBytes);
-  cmp(temp, rowsLeft);
-  cmova(temp, rowsLeft);
-  inc(step);
-  cmp(step, block.vectors * lanes());
-  jb(nextOffset);
+  const int planes = int(shape.headSize + kPlane - 1) / kPlane;
+  imul(planePtr, ptr[args + offsetof(AttentionArgs, qPlaneBytes)], planes);
+  mov(vectorPtr, kPlaneRowBytes);
+  emitLaneOffsets(block, {InRow, InHead, InLanesLeft}, hasWindow());
 
   mov(step, ptr[args + offsetof(AttentionArgs, qPlaneBytes)]);
   for (int v = 0; v < block.vectors; ++v) {
-    mov(planePtr, local(Queries));
+    mov(planePtr, ptr[args + offsetof(AttentionArgs, q)]);
     lea(vectorPtr, vectorAt(state, v));
     forEachPlane(
         [&](int dims) {
@@ -218,7 +302,7 @@ void AttentionF32::emitQueriesIn(Block block) {
           for (int first = 0; first < dims; first += lanes()) {
             const int groups = std::min(quads, (dims - first + 3) / 4);
             for (int lane = 0; lane < lanes(); ++lane) {
-              mov(temp, local(RowOffset + v * lanes() + lane));
+              mov(temp, local(LaneOffset + v * lanes() + lane));
               for (int group = 0; group < groups; ++group)
                 insertQuad(
                     vec(4 * group + lane % 4),
@@ -246,7 +330,7 @@ void AttentionF32::emitQueriesIn(Block block) {
   }
 
   for (int v = 0; v < block.vectors; ++v) {
-    broadcastConstant(vec(0), -std::numeric_limits<float>::infinity());
+    broadcastConstant(vec(0), std::numeric_limits<float>::lowest());
     vmovups(vectorAt(state + maxOffset, v), vec(0));
   }
 }
@@ -287,6 +371,7 @@ void AttentionF32::emitScores(Block block) {
     test(rowsLeft, keys);
     jz(absent);
     emitScoreTile(block, keys);
+    sub(rowsLeft, keys);
     L(absent);
   }
 }
@@ -307,6 +392,8 @@ void AttentionF32::emitScoreTile(Block block, int keys) {
         add(planePtr, kvPlaneBytes);
         add(vectorPtr, kPlane * rowBytes(block));
       });
+  if (hasWindow())
+    emitMask(block, keys);
   for (int v = 0; v < block.vectors; ++v) {
     const Vec max = spare(block, keys, v);
     const Address newMax = vectorAt(state + newMaxOffset, v);
@@ -321,6 +408,34 @@ void AttentionF32::emitScoreTile(Block block, int keys) {
               acc(block, key, v));
   add(rowPtr, keys * kPlaneRowBytes);
   add(scorePtr, keys * rowBytes(block));
+}
+
+/// Makes the scores of keys beyond the window of a lane -infinity.
+void AttentionF32::emitMask(Block block, int keys) {
+  // The tile's keys begin rowsLeft before the end of the block of keys.
+  Label masked, done;
+  lea(temp, ptr[firstKey + blockKeys]);
+  sub(temp, rowsLeft);
+  cmp(temp, local(SharedFirst));
+  jl(masked);
+  lea(planePtr, ptr[temp + keys]);
+  cmp(planePtr, local(SharedEnd));
+  jle(done);
+
+  L(masked);
+  const auto distance = [&](int v) { return spare(block, keys, v); };
+  const Vec free = spare(block, keys, block.vectors);
+  broadcastInteger(free, temp.cvt32());
+  for (int v = 0; v < block.vectors; ++v)
+    vpsubd(distance(v), free, vectorAt(state + positionOffset, v));
+  for (int key = 0; key < keys; ++key)
+    for (int v = 0; v < block.vectors; ++v) {
+      replaceBeyond(acc(block, key, v), distance(v), int32_t(shape.window),
+                    -std::numeric_limits<float>::infinity(), free);
+      if (key + 1 < keys)
+        vpaddd(distance(v), distance(v), constant(int32_t(1)));
+    }
+  L(done);
 }
 
 /// Takes the new maxima over and rescales sums and o^T if any has grown. Of the
@@ -462,45 +577,31 @@ void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
       vmovups(vectorAt(o + rowOffset(block, dim), v), acc(block, dim, v));
 }
 
-/// out[lane][dim] = o^T[dim][lane] / sum[lane], for the lanes that are queries.
+/// out[lane][dim] = o^T[dim][lane] / sum[lane]. Lanes that are missing store
+/// what they repeat once more.
 void AttentionF32::emitOut(Block block) {
   const Vec rows[4] = {vec(0), vec(1), vec(2), vec(3)};
   const Vec temps[4] = {vec(4), vec(5), vec(6), vec(7)};
   const Vec inverse = vec(8);
   const Vec quad = vec(9);
-  const int ldoBytes = int(shape.ldo * kFloatBytes);
 
-  const auto emitDims = [&](int dims) {
-    for (int i = 0; i < dims; ++i)
-      vmulps(rows[i], inverse, ptr[vectorPtr + rowOffset(block, i)]);
-    transpose4(rows, temps);
-    Label rowsDone;
-    mov(rowPtr, planePtr);
-    for (int lane = 0; lane < lanes(); ++lane) {
-      // rowsLeft counts the queries from the first lane of this vector on.
-      cmp(rowsLeft, lane);
-      jle(rowsDone);
-      storeQuad(rowPtr, rows[lane % 4], lane / 4, dims, quad);
-      if (lane + 1 < lanes())
-        add(rowPtr, step);
-    }
-    L(rowsDone);
-  };
+  mov(planePtr, int(shape.headSize) * kFloatBytes);
+  mov(vectorPtr, int(shape.ldo * kFloatBytes));
+  emitLaneOffsets(block, {OutRow, OutHead, OutLanesLeft}, /*positions=*/false);
 
-  mov(step, ldoBytes);
-  const int queries = block.vectors * lanes();
-  mov(rowsLeft, queries);
-  // Only the last block of the last group can have queries missing; then it is
-  // the only one of its group.
-  mov(temp, local(QueriesLeft));
-  add(temp, rowsLeft);
-  cmp(temp, rowsLeft);
-  cmovl(rowsLeft, temp);
-  mov(temp, local(Out));
   for (int v = 0; v < block.vectors; ++v) {
+    const auto emitDims = [&](int dims) {
+      for (int i = 0; i < dims; ++i)
+        vmulps(rows[i], inverse, ptr[vectorPtr + rowOffset(block, i)]);
+      transpose4(rows, temps);
+      for (int lane = 0; lane < lanes(); ++lane) {
+        mov(temp, local(LaneOffset + v * lanes() + lane));
+        storeQuad(planePtr + temp, rows[lane % 4], lane / 4, dims, quad);
+      }
+    };
     broadcastConstant(inverse, 1.0f);
     vdivps(inverse, inverse, vectorAt(state + sumOffset, v));
-    mov(planePtr, temp);
+    mov(planePtr, ptr[args + offsetof(AttentionArgs, out)]);
     lea(vectorPtr, vectorAt(state + oOffset, v));
     if (shape.headSize >= 4) {
       Label nextDims;
@@ -514,7 +615,5 @@ void AttentionF32::emitOut(Block block) {
     }
     if (shape.headSize % 4 > 0)
       emitDims(int(shape.headSize % 4));
-    sub(rowsLeft, lanes());
-    add(temp, lanes() * ldoBytes);
   }
 }

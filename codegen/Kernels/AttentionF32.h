@@ -1,4 +1,4 @@
-//===- AttentionF32.h - f32 flash attention of one head ---------*- C++ -*-===//
+//===- AttentionF32.h - f32 flash attention ---------------------*- C++ -*-===//
 ///
 /// \file
 /// The generator behind the attention rows of Kernels.def.
@@ -16,10 +16,10 @@
 namespace encast {
 
 /// softmax(q k^T * scale) v as KernelArgs.h says, in transposed form: a query
-/// is a lane, so that maxima and sums need no horizontal step. A block of
-/// queries is three vectors wide, or two or one for the last queries. The two
-/// products use one register tile, drawn with the numbers of AVX-512; AVX2 has
-/// 4 rows:
+/// of a head is a lane, so that maxima and sums need no horizontal step. The
+/// heads of a query are lanes side by side. A block of lanes is three vectors
+/// wide, or two or one for the last queries. The two products use one register
+/// tile, drawn with the numbers of AVX-512; AVX2 has 4 rows:
 ///
 ///                lanes 0..15  16..31      32..47
 ///               +-----------+-----------+-----------+
@@ -33,9 +33,10 @@ namespace encast {
 ///   scores  S^T[key][lane] = sum over dim of k[key][dim] * q^T[dim][lane]
 ///   values  o^T[dim][lane] += sum over key of v[key][dim] * P^T[key][lane]
 ///
-///   for each group of blocks of queries
+///   for each group of blocks of lanes
 ///     transpose q into the workspace, times scale * log2(e)
-///     for each block of kAttentionKeyBlock keys, for each block of the group
+///     for each block of keys (up to the next multiple of kAttentionKeyBlock),
+///     for each block of the group
 ///       scores of the block into S^T, and the maximum of each lane
 ///       where a maximum grew: rescale sums and o^T of all lanes by
 ///         2^(old - new), which is exactly 1 for the other lanes
@@ -43,9 +44,23 @@ namespace encast {
 ///       values
 ///     transpose o^T / sums out
 ///
+/// With a window a group is one block, and its keys are those of any of its
+/// lanes. Only tiles that reach beyond the window of a lane are masked:
+///
+///   keys        first ............................................. end
+///   first lane  |<------- its window ------->|
+///   last lane              |<------- its window ------->|
+///   tiles       |  masked  |    not masked   |  masked  |
+///
+/// A masked score is -infinity, so its probability is exactly 0, which changes
+/// no bit of sums and o^T. Maxima start from the lowest finite number: a lane
+/// that has seen masked keys only keeps sums of 0, and its first key rescales
+/// them by exactly 0. A wider block would walk more keys that few lanes need,
+/// so AVX-512 takes two vectors at most.
+///
 /// Workspace: for each block of the group its state, q^T [headSize][lanes] |
-/// o^T [headSize][lanes] | maximum | new maximum | sum [lanes]; behind them
-/// S^T [kAttentionKeyBlock][lanes], which all blocks share.
+/// o^T [headSize][lanes] | maximum | new maximum | sum | position [lanes];
+/// behind them S^T [kAttentionKeyBlock][lanes], which all blocks share.
 class AttentionF32 final : public VectorAssembler {
 public:
   AttentionF32(const KernelRow &row, const AttentionShape &shape);
@@ -72,10 +87,19 @@ private:
     return vec(rows * block.vectors + index);
   }
 
+  /// Places on the stack that say which lane comes next, see Local.
+  struct Cursor {
+    int rowOffset, head, lanesLeft;
+  };
+  bool hasWindow() const { return shape.window >= 0; }
+
   void emitGroup(Block block);
+  void emitLaneOffsets(Block block, Cursor cursor, bool positions);
   void emitQueriesIn(Block block);
+  void emitKeyRange(Block block);
   void emitScores(Block block);
   void emitScoreTile(Block block, int keys);
+  void emitMask(Block block, int keys);
   void emitRescale(Block block);
   void emitSoftmax(Block block);
   void emitValues(Block block);
@@ -86,7 +110,7 @@ private:
   /// apart, times the vectors at `vectorSide`.
   void emitStep(Block block, int rows, const Xbyak::RegExp &rowSide,
                 int strideBytes, const Xbyak::RegExp &vectorSide);
-  /// Jumps unless the block of keys is the first one.
+  /// Jumps unless the block of keys is the first one of this block of lanes.
   void jumpIfLaterKeys(Xbyak::Label &target);
   /// Transposes 4x4 floats in each 128-bit lane of four registers.
   void transpose4(const Vec (&rows)[4], const Vec (&temps)[4]);
@@ -99,14 +123,16 @@ private:
                     const std::function<void()> &advance);
 
   const AttentionShape shape;
+  const int maxVectors;                                  // of a block
   const int oOffset, maxOffset, newMaxOffset, sumOffset; // in a state
+  const int positionOffset;
   const int stateBytes;
   const int maxGroupSize;
 
   const Xbyak::Reg64 args = rdi;
   const Xbyak::Reg64 state = rsi; // of the block at hand
   const Xbyak::Reg64 kvPlaneBytes = rbp;
-  const Xbyak::Reg64 keysLeft = r12;             // from the block of keys on
+  const Xbyak::Reg64 firstKey = r12;             // of the block of keys
   const Xbyak::Reg64 kBlock = r13, vBlock = r14; // its first row, in plane 0
   const Xbyak::Reg64 blockKeys = r15;
   const Xbyak::Reg64 rowPtr = rax;    // a row of q, k, v or out

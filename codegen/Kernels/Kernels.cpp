@@ -107,6 +107,8 @@ const KernelRow *encast::selectKernelRow(KernelFamily family,
 static constexpr int64_t kMaxK = int64_t(1) << 20;
 static constexpr int64_t kMaxStride = int64_t(1) << 24;
 static constexpr int64_t kMaxHeadSize = 256;
+static constexpr int64_t kMaxQueryHeads = 1024;
+static constexpr int64_t kMaxWindow = int64_t(1) << 30;
 // 48 rows of out are advanced over at once.
 static constexpr int64_t kMaxOutStride = int64_t(1) << 22;
 
@@ -171,8 +173,19 @@ bool encast::generateAttention(const KernelRow &row,
                                const AttentionShape &shape,
                                std::vector<uint8_t> &code, std::string &error) {
   if (!checkFamily(row, KernelFamily::Attention, "an attention", error) ||
+      !checkArithmetic(row, shape.arithmetic, error) ||
       !checkRange(row, "head size", shape.headSize, 1, kMaxHeadSize, error) ||
-      !checkRange(row, "ldo", shape.ldo, shape.headSize, kMaxOutStride, error))
+      !checkRange(row, "query heads", shape.queryHeads, 1, kMaxQueryHeads,
+                  error) ||
+      !checkRange(row, "window", shape.window, -1, kMaxWindow, error) ||
+      !checkRange(row, "ldo", shape.ldo, shape.queryHeads * shape.headSize,
+                  kMaxOutStride, error) ||
+      !checkAbsent(row, "row stride of q", shape.ldq != 0, error) ||
+      !checkAbsent(row, "planes of q", shape.qPlaneStride != 0, error) ||
+      !checkAbsent(row, "planes of out",
+                   shape.outPlanes != 0 || shape.outPlaneStride != 0, error) ||
+      !checkAbsent(row, "keys and values to pack",
+                   shape.ldkv != 0 || shape.kvPlaneStride != 0, error))
     return false;
   if (!std::isfinite(shape.scale)) {
     error = std::string(row.name) + ": scale is " +

@@ -28,17 +28,27 @@ VectorAssembler::Vec VectorAssembler::vec(int index) const {
   return Vec(isAvx512() ? Operand::ZMM : Operand::YMM, index);
 }
 
-Address VectorAssembler::constant(float value) {
+static uint32_t bitsOf(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+Address VectorAssembler::constantBits(uint32_t bits) {
   Label &label = constants[bits];
   return isAvx512() ? ptr_b[rip + label] : ptr[rip + label];
 }
 
+Address VectorAssembler::constant(float value) {
+  return constantBits(bitsOf(value));
+}
+
+Address VectorAssembler::constant(int32_t value) {
+  return constantBits(uint32_t(value));
+}
+
 void VectorAssembler::broadcastConstant(const Vec &vec, float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  vbroadcastss(vec, dword[rip + constants[bits]]);
+  vbroadcastss(vec, dword[rip + constants[bitsOf(value)]]);
 }
 
 void VectorAssembler::clear(const Vec &vec) {
@@ -78,6 +88,28 @@ void VectorAssembler::storeQuad(const RegExp &target, const Vec &vec, int quad,
     vextractps(dword[target + 8], low, 2);
   if (count == 1)
     vmovss(dword[target], low);
+}
+
+void VectorAssembler::replaceBeyond(const Vec &vec, const Vec &x, int32_t limit,
+                                    float value, const Vec &temp) {
+  vpabsd(temp, x);
+  if (isAvx512()) {
+    const uint8_t greater = 6;
+    vpcmpd(k1, temp, constant(limit), greater);
+    vblendmps(vec | k1, vec, constant(value));
+  } else {
+    vpcmpgtd(temp, temp, constant(limit));
+    vblendvps(vec, vec, constant(value), temp);
+  }
+}
+
+void VectorAssembler::broadcastInteger(const Vec &vec, const Reg32 &value) {
+  if (isAvx512()) {
+    vpbroadcastd(vec, value);
+  } else {
+    vmovd(Xmm(vec.getIdx()), value);
+    vpbroadcastd(vec, Xmm(vec.getIdx()));
+  }
 }
 
 void VectorAssembler::jumpIfAnyDiffers(const Vec &x, const Vec &y,

@@ -39,6 +39,8 @@ public:
   /// A source operand whose lanes all hold `value`. The data goes behind the
   /// code, once per value, and is addressed relative to rip.
   Xbyak::Address constant(float value);
+  /// The same for lanes that are integers.
+  Xbyak::Address constant(int32_t value);
   /// Sets all lanes of a register to `value`.
   void broadcastConstant(const Vec &vec, float value);
 
@@ -51,6 +53,12 @@ public:
   /// Stores the first `count` floats, 1 to 4, of a quad. `temp` may be changed.
   void storeQuad(const Xbyak::RegExp &target, const Vec &vec, int quad,
                  int count, const Vec &temp);
+  /// Sets lanes of `vec` to `value` where |x| > limit, of integers. `temp` may
+  /// be changed.
+  void replaceBeyond(const Vec &vec, const Vec &x, int32_t limit, float value,
+                     const Vec &temp);
+  /// Sets all lanes of a register to an integer.
+  void broadcastInteger(const Vec &vec, const Xbyak::Reg32 &value);
   /// Jumps if x != y in any lane. `mask` and `temp` may be changed.
   void jumpIfAnyDiffers(const Vec &x, const Vec &y, const Vec &mask,
                         const Xbyak::Reg64 &temp, Xbyak::Label &target);
@@ -75,6 +83,8 @@ protected:
   const int vectorBytes;
 
 private:
+  Xbyak::Address constantBits(uint32_t bits);
+
   std::map<uint32_t, Xbyak::Label> constants; // ordered: equal bytes each time
   int frameLocals = 0;
   bool inSubroutine = false;

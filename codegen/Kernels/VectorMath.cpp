@@ -10,7 +10,8 @@ using namespace encast;
 // 1.5 * 2^23: adding it rounds to the nearest integer, which then stands in the
 // low bits of the sum.
 static constexpr float kRoundToInteger = 0x1.8p+23f;
-static constexpr float kMinExponent = -126.0f;
+// Powers of two that are this small or smaller become 0.
+static constexpr float kZeroExponent = -126.0f;
 static constexpr float kMaxExponent = 126.0f;
 
 static constexpr double kLog2E = 1.4426950408889634;
@@ -23,10 +24,6 @@ using Lanes = std::vector<MathLane>;
 // comes last, because the instructions return the last one if either is NaN.
 
 void encast::emitExp2(VectorAssembler &as, const Lanes &lanes) {
-  for (auto &[x, t] : lanes) {
-    as.broadcastConstant(t[0], kMinExponent);
-    as.vmaxps(x, t[0], x);
-  }
   // x = n + f: n an integer, f in [-1/2, 1/2], both exact.
   for (auto &[x, t] : lanes)
     as.vaddps(t[0], x, as.constant(kRoundToInteger));
@@ -40,17 +37,29 @@ void encast::emitExp2(VectorAssembler &as, const Lanes &lanes) {
   for (int i = int(std::size(kExp2)) - 2; i >= 0; --i)
     for (auto &[x, t] : lanes)
       as.vfmadd213ps(t[1], x, as.constant(kExp2[i]));
-  // Times 2^n. The product is exact: 2^f is at least 1 where n is -126. AVX2
-  // adds n to the exponent; the other bits of t0 are shifted out.
+  // Times 2^n, which is exact where n is at least -125, or else times 0. A NaN
+  // is not less or equal, and stays.
+  const uint8_t notLessOrEqual = 22;
   if (as.isAvx512()) {
-    for (auto &[x, t] : lanes)
-      as.vscalefps(x, t[1], t[0]);
+    const auto keep = [](size_t lane) { return Xbyak::Opmask(int(lane) + 1); };
+    for (size_t i = 0; i < lanes.size(); ++i)
+      as.vcmpps(keep(i), lanes[i].temps[0], as.constant(kZeroExponent),
+                notLessOrEqual);
+    for (size_t i = 0; i < lanes.size(); ++i)
+      as.vscalefps(lanes[i].value | keep(i) | Xbyak::util::T_z,
+                   lanes[i].temps[1], lanes[i].temps[0]);
     return;
   }
   for (auto &[x, t] : lanes)
+    as.vcmpps(x, t[0], as.constant(kRoundToInteger + kZeroExponent),
+              notLessOrEqual);
+  // n is added to the exponent; the other bits of t0 are shifted out.
+  for (auto &[x, t] : lanes)
     as.vpslld(t[0], t[0], 23);
   for (auto &[x, t] : lanes)
-    as.vpaddd(x, t[0], t[1]);
+    as.vpaddd(t[1], t[0], t[1]);
+  for (auto &[x, t] : lanes)
+    as.vandps(x, x, t[1]);
 }
 
 /// x = x * Phi(x).

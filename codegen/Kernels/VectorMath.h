@@ -26,9 +26,10 @@ struct MathLane {
   Vec temps[3];
 };
 
-/// 2^value, for finite values up to 127. Values below -126 count as -126, so
-/// the result is never denormal; 2^0 is exactly 1. Relative error 1.6e-7. Uses
-/// temps 0 and 1. The lanes are interleaved to hide latency.
+/// 2^value, for values up to 127. Values below about -125.5 and -infinity give
+/// exactly 0, so the result is never denormal; 2^0 is exactly 1. Relative error
+/// 1.6e-7. Uses temps 0 and 1; up to 4 lanes, which are interleaved to hide
+/// latency.
 void emitExp2(VectorAssembler &as, const std::vector<MathLane> &lanes);
 
 /// Temps of a lane that emitActivation() uses.

@@ -11,27 +11,36 @@ namespace {
 
 class Attention : public KernelTest {
 protected:
-  static AttentionShape shapeOf(int64_t headSize) {
+  static AttentionShape shapeOf(int64_t headSize, int64_t queryHeads = 1,
+                                int64_t window = -1) {
     AttentionShape shape;
-    shape.headSize = shape.ldo = headSize;
+    shape.headSize = headSize;
+    shape.queryHeads = queryHeads;
+    shape.window = window;
+    shape.ldo = queryHeads * headSize;
     shape.scale = float(1 / std::sqrt(double(headSize)));
     return shape;
   }
 
   /// Every output row is within its bound, and nothing else was written.
   static void expectWithinBounds(const AttentionProblem &problem) {
-    for (int64_t query = 0; query < problem.size.queries; ++query) {
-      const AttentionProblem::Expected expected = problem.expected(query);
-      for (int64_t dim = 0; dim < problem.shape.headSize; ++dim)
-        ASSERT_NEAR(problem.out[query * problem.shape.ldo + dim],
-                    expected.values[dim], expected.bounds[dim])
-            << problem.size.queries << " queries, " << problem.size.keys
-            << " keys, head size " << problem.shape.headSize << ": query "
-            << query << ", dim " << dim;
-    }
+    const AttentionShape &shape = problem.shape;
+    for (int64_t query = 0; query < problem.size.queries; ++query)
+      for (int64_t head = 0; head < shape.queryHeads; ++head) {
+        const AttentionProblem::Expected expected =
+            problem.expected(query, head);
+        for (int64_t dim = 0; dim < shape.headSize; ++dim)
+          ASSERT_NEAR(problem.out[problem.outIndex(query, dim, head)],
+                      expected.values[dim], expected.bounds[dim])
+              << problem.size.queries << " queries from "
+              << problem.size.position << " on, " << problem.size.keys
+              << " keys, head size " << shape.headSize << ", window "
+              << shape.window << ": query " << query << ", head " << head
+              << ", dim " << dim;
+      }
+    const int64_t columns = shape.queryHeads * shape.headSize;
     for (int64_t i = 0; i < problem.out.size(); ++i)
-      ASSERT_TRUE(i % problem.shape.ldo < problem.shape.headSize ||
-                  problem.out.untouched(i));
+      ASSERT_TRUE(i % shape.ldo < columns || problem.out.untouched(i));
     for (const GuardedFloats *operand :
          {&problem.q, &problem.k, &problem.v, &problem.out})
       ASSERT_TRUE(operand->frontUntouched());
@@ -145,46 +154,183 @@ TEST_P(Attention, PicksTheLargestOfScoresFarApart) {
   }
 }
 
-TEST_P(Attention, GivesTheSameBitsForEverySplitOfQueries) {
-  const AttentionShape shape = shapeOf(24);
+// Blocks that begin with any head of a query, and groups of any size.
+TEST_P(Attention, ComputesEveryNumberOfQueryHeads) {
+  const int64_t group = kAttentionQueryGroup;
+  for (int64_t heads : {2, 3, 4, 5, 7})
+    for (int64_t queries :
+         {int64_t(1), int64_t(2), GetParam().rowTile / heads,
+          GetParam().rowTile / heads + 1, group / heads + 5}) {
+      AttentionShape shape = shapeOf(20, heads);
+      shape.ldo += 3;
+      check({queries, 150, /*slotRows=*/300}, shape);
+    }
+}
+
+TEST_P(Attention, OfQueryHeadsHasTheBitsOfEachHeadAlone) {
+  for (int64_t window : {-1, 30}) {
+    const AttentionShape shape = shapeOf(40, 3, window);
+    AttentionShape single = shapeOf(40, 1, window);
+    const int64_t queries = 77;
+    AttentionProblem together({queries, 200, 0, 60}, shape, 3),
+        alone({queries, 200, 0, 60}, single, 3);
+    together.run(GetParam(), *attentionKernel(GetParam(), shape));
+    std::memcpy(alone.k.data(), together.k.data(),
+                alone.k.size() * sizeof(float));
+    std::memcpy(alone.v.data(), together.v.data(),
+                alone.v.size() * sizeof(float));
+    auto kernel = attentionKernel(GetParam(), single);
+    for (int64_t head = 0; head < shape.queryHeads; ++head) {
+      for (int64_t query = 0; query < queries; ++query)
+        for (int64_t dim = 0; dim < 40; ++dim)
+          alone.q[alone.index(query, dim)] =
+              together.q[together.index(query, dim, head)];
+      alone.run(GetParam(), *kernel);
+      for (int64_t query = 0; query < queries; ++query)
+        for (int64_t dim = 0; dim < 40; ++dim)
+          ASSERT_EQ(alone.out[alone.outIndex(query, dim)],
+                    together.out[together.outIndex(query, dim, head)]);
+    }
+  }
+}
+
+const int64_t kWindows[] = {0, 1, 63, 64, 65, 1000, 1 << 30};
+
+// Sequences around one and two windows, blocks and tiles.
+TEST_P(Attention, SeesTheKeysOfItsWindow) {
+  for (int64_t window : kWindows)
+    for (int64_t keys :
+         {1,  2,  31,  32,  33,  47,  48,  49,  63,  64,  65,  66, 95,
+          96, 97, 127, 128, 129, 130, 160, 191, 193, 255, 256, 257})
+      check({keys, keys}, shapeOf(12, 1, window));
+}
+
+// Queries in the middle of a sequence, at each edge of windows and key blocks.
+TEST_P(Attention, SeesTheWindowAroundItsPosition) {
+  for (int64_t window : kWindows)
+    for (int64_t position : {0, 1, 5, 62, 63, 64, 65, 66, 126, 127, 128, 129,
+                             190, 191, 192, 193, 250, 400})
+      for (int64_t queries : {1, 2, 7, 50}) {
+        AttentionShape shape = shapeOf(5, 1 + queries % 3, window);
+        shape.ldo += 2;
+        check({queries, 450, 0, position}, shape);
+      }
+}
+
+// The first keys that a block walks are masked for its last lanes.
+TEST_P(Attention, GivesTheSameBitsForEveryTileOfAWindow) {
+  for (int64_t window : kWindows)
+    for (int64_t heads : {1, 3}) {
+      AttentionShape shape = shapeOf(8, heads, window);
+      shape.scale *= 30; // scores far apart, so that maxima matter
+      auto kernel = attentionKernel(GetParam(), shape);
+      const int64_t queries = 330;
+      AttentionProblem whole({queries, 400, 0, 70}, shape, 4),
+          parts({queries, 400, 0, 70}, shape, 4);
+      whole.run(GetParam(), *kernel);
+      expectWithinBounds(whole);
+      for (int64_t atMost : {1, 2, 3, 7, 16, 31, 33, 48, 101}) {
+        parts.out.reset();
+        for (int64_t query = 0; query < queries; query += atMost)
+          parts.run(GetParam(), *kernel, query,
+                    std::min(atMost, queries - query));
+        ASSERT_TRUE(sameBits(whole.out, parts.out))
+            << "window " << window << ", " << heads << " heads, at most "
+            << atMost;
+      }
+    }
+}
+
+TEST_P(Attention, OfAWindowBeyondTheSequenceHasTheBitsOfAllKeys) {
+  const AttentionShape windowed = shapeOf(16, 2, 299), all = shapeOf(16, 2);
+  AttentionProblem expected({300, 300}, all, 4),
+      actual({300, 300}, windowed, 4);
+  expected.run(GetParam(), *attentionKernel(GetParam(), all));
+  actual.run(GetParam(), *attentionKernel(GetParam(), windowed));
+  EXPECT_TRUE(sameBits(expected.out, actual.out));
+}
+
+// Keys beyond the window of every query are not even read.
+TEST_P(Attention, ReadsNoKeysBeyondItsWindow) {
+  const AttentionShape shape = shapeOf(16, 1, 64);
+  AttentionProblem whole({20, 500, 0, 200}, shape, 4),
+      poisoned({20, 500, 0, 200}, shape, 4);
+  for (int64_t key = 0; key < 500; ++key)
+    for (int64_t dim = 0; dim < 16; ++dim)
+      if (key < 200 - 64 || key > 219 + 64)
+        poisoned.k[poisoned.index(key, dim)] =
+            poisoned.v[poisoned.index(key, dim)] = std::nanf("");
   auto kernel = attentionKernel(GetParam(), shape);
-  const int64_t queries = 3 * GetParam().rowTile + 7;
-  AttentionProblem whole({queries, 333}, shape, 4),
-      parts({queries, 333}, shape, 4);
   whole.run(GetParam(), *kernel);
-  for (int64_t atMost : {1, 2, 7, 8, 9, 16, 17, 24, 40, 48, 100}) {
-    parts.out.reset();
-    for (int64_t query = 0; query < queries; query += atMost)
-      parts.run(GetParam(), *kernel, query, std::min(atMost, queries - query));
-    ASSERT_TRUE(sameBits(whole.out, parts.out)) << "at most " << atMost;
+  poisoned.run(GetParam(), *kernel);
+  EXPECT_TRUE(sameBits(whole.out, poisoned.out));
+}
+
+// A masked key is much larger than all that are seen.
+TEST_P(Attention, IsNotMovedByLargeMaskedScores) {
+  const AttentionShape shape = shapeOf(8, 1, 10);
+  AttentionProblem plain({60, 60}, shape, 4), large({60, 60}, shape, 4);
+  for (int64_t dim = 0; dim < 8; ++dim)
+    large.k[large.index(30, dim)] = 1e20f;
+  auto kernel = attentionKernel(GetParam(), shape);
+  plain.run(GetParam(), *kernel);
+  large.run(GetParam(), *kernel);
+  for (int64_t query = 0; query < 60; ++query)
+    for (int64_t dim = 0; dim < 8; ++dim)
+      if (!plain.sees(query, 30))
+        ASSERT_EQ(plain.out[plain.outIndex(query, dim)],
+                  large.out[large.outIndex(query, dim)]);
+}
+
+TEST_P(Attention, GivesTheSameBitsForEverySplitOfQueries) {
+  for (int64_t heads : {1, 2, 5}) {
+    const AttentionShape shape = shapeOf(24, heads);
+    auto kernel = attentionKernel(GetParam(), shape);
+    const int64_t queries = 3 * GetParam().rowTile + 7;
+    AttentionProblem whole({queries, 333}, shape, 4),
+        parts({queries, 333}, shape, 4);
+    whole.run(GetParam(), *kernel);
+    for (int64_t atMost : {1, 2, 7, 8, 9, 16, 17, 24, 40, 48, 100}) {
+      parts.out.reset();
+      for (int64_t query = 0; query < queries; query += atMost)
+        parts.run(GetParam(), *kernel, query,
+                  std::min(atMost, queries - query));
+      ASSERT_TRUE(sameBits(whole.out, parts.out))
+          << heads << " heads, at most " << atMost;
+    }
   }
 }
 
 TEST_P(Attention, GivesTheSameBitsAsTheOtherRowsOfItsFamily) {
   for (int64_t headSize : {1, 17, 32, 64, 100})
-    for (int64_t keys : {1, 5, 64, 77, 300}) {
-      AttentionShape shape = shapeOf(headSize);
-      shape.scale *= 30; // scores far enough apart for very small terms
-      AttentionProblem expected({53, keys}, shape, 2),
-          actual({53, keys}, shape, 2);
-      expected.run(GetParam(), *attentionKernel(GetParam(), shape));
-      for (const KernelRow &other : rowsOfFamily(KernelFamily::Attention)) {
-        if (other.cpuFeatures & ~hostFeatures())
-          continue;
-        actual.run(other, *attentionKernel(other, shape));
-        EXPECT_TRUE(sameBits(expected.out, actual.out))
-            << other.name << ", head size " << headSize << ", " << keys
-            << " keys";
+    for (int64_t keys : {1, 5, 64, 77, 300})
+      for (int64_t window : {-1, 0, 20, 64}) {
+        AttentionShape shape = shapeOf(headSize, 2, window);
+        shape.scale *= 30; // scores far enough apart for very small terms
+        const int64_t queries = window < 0 ? 53 : keys;
+        AttentionProblem expected({queries, keys}, shape, 2),
+            actual({queries, keys}, shape, 2);
+        expected.run(GetParam(), *attentionKernel(GetParam(), shape));
+        for (const KernelRow &other : rowsOfFamily(KernelFamily::Attention)) {
+          if (other.cpuFeatures & ~hostFeatures())
+            continue;
+          actual.run(other, *attentionKernel(other, shape));
+          EXPECT_TRUE(sameBits(expected.out, actual.out))
+              << other.name << ", head size " << headSize << ", " << keys
+              << " keys, window " << window;
+        }
       }
-    }
 }
 
 TEST_P(Attention, IsAssembledToEqualBytesTwice) {
-  std::vector<uint8_t> first, second;
-  std::string error;
-  ASSERT_TRUE(generateAttention(GetParam(), shapeOf(40), first, error));
-  ASSERT_TRUE(generateAttention(GetParam(), shapeOf(40), second, error));
-  EXPECT_EQ(first, second);
+  for (int64_t window : {-1, 64}) {
+    const AttentionShape shape = shapeOf(40, 2, window);
+    std::vector<uint8_t> first, second;
+    std::string error;
+    ASSERT_TRUE(generateAttention(GetParam(), shape, first, error));
+    ASSERT_TRUE(generateAttention(GetParam(), shape, second, error));
+    EXPECT_EQ(first, second);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

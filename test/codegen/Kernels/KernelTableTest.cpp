@@ -161,6 +161,53 @@ TEST(AttentionShapes, OutOfRangeAreRefusedWithNameLimitAndValue) {
   shape.scale = std::numeric_limits<float>::infinity();
   EXPECT_EQ(attentionError(shape),
             "attention_f32_24_avx2: scale is inf, expected a finite number");
+  shape.scale = 1;
+  shape.queryHeads = 0;
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: query heads is 0, expected 1 to 1024");
+  shape.queryHeads = 1025;
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: query heads is 1025, expected 1 to 1024");
+  shape.queryHeads = 2;
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: ldo is 64, expected 128 to 4194304");
+  shape.ldo = 128;
+  shape.window = -2;
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: window is -2, expected -1 to 1073741824");
+  shape.window = 1073741825;
+  EXPECT_EQ(attentionError(shape), "attention_f32_24_avx2: window is "
+                                   "1073741825, expected -1 to 1073741824");
+}
+
+TEST(AttentionShapes, ThatTheKernelDoesNotHaveAreRefused) {
+  AttentionShape shape;
+  shape.arithmetic = Arithmetic::Bf16;
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: arithmetic is bf16, expected f32");
+  shape = {};
+  shape.ldq = 1;
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: has no row stride of q");
+  shape = {};
+  shape.qPlaneStride = 1;
+  EXPECT_EQ(attentionError(shape), "attention_f32_24_avx2: has no planes of q");
+  for (int option = 0; option < 2; ++option) {
+    shape = {};
+    (option == 0 ? shape.outPlaneStride : shape.ldkv) = 1;
+    EXPECT_EQ(attentionError(shape),
+              option == 0
+                  ? "attention_f32_24_avx2: has no planes of out"
+                  : "attention_f32_24_avx2: has no keys and values to pack");
+  }
+  shape = {};
+  shape.outPlanes = 2;
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: has no planes of out");
+  shape = {};
+  shape.kvPlaneStride = 1;
+  EXPECT_EQ(attentionError(shape),
+            "attention_f32_24_avx2: has no keys and values to pack");
 }
 
 TEST(AttentionShapes, AtTheLimitsAreGenerated) {
@@ -172,6 +219,11 @@ TEST(AttentionShapes, AtTheLimitsAreGenerated) {
       std::string error;
       EXPECT_TRUE(generateAttention(row, shape, code, error)) << error;
       EXPECT_EQ(attentionWorkspaceBytes(row, shape) % 64, 0);
+      shape.queryHeads = 1024;
+      shape.window = 1073741824;
+      EXPECT_TRUE(generateAttention(row, shape, code, error)) << error;
+      shape.queryHeads = 1;
+      shape.window = -1;
     }
 }
 

@@ -236,8 +236,9 @@ static AttentionProblem::Size withSlot(AttentionProblem::Size size) {
 AttentionProblem::AttentionProblem(Size given, const AttentionShape &shape,
                                    uint64_t seed)
     : size(withSlot(given)), shape(shape),
-      q(planes() * size.slotRows * kPanelColumns), k(q.size()), v(q.size()),
-      out((size.queries - 1) * shape.ldo + shape.headSize) {
+      q(shape.queryHeads * planes() * size.slotRows * kPanelColumns),
+      k(planes() * size.slotRows * kPanelColumns), v(k.size()),
+      out((size.queries - 1) * shape.ldo + shape.queryHeads * shape.headSize) {
   Random random(seed);
   for (GuardedFloats *operand : {&q, &k, &v})
     for (int64_t i = 0; i < operand->size(); ++i)
@@ -261,21 +262,30 @@ void AttentionProblem::run(const KernelRow &row, const ExecutableCode &kernel,
   args.keys = size.keys;
   args.qPlaneBytes = args.kvPlaneBytes = planeBytes;
   args.workspace = workspace.data();
+  args.position = size.position + firstQuery;
   kernel.callChecked(&args);
   if (!workspace.frontUntouched())
     std::abort();
 }
 
-AttentionProblem::Expected AttentionProblem::expected(int64_t query) const {
+bool AttentionProblem::sees(int64_t query, int64_t key) const {
+  return shape.window < 0 ||
+         std::llabs(size.position + query - key) <= shape.window;
+}
+
+AttentionProblem::Expected AttentionProblem::expected(int64_t query,
+                                                      int64_t head) const {
   const double unit = 0x1p-24, log2E = 1.4426950408889634;
   const int64_t dims = shape.headSize;
   std::vector<double> scores(size.keys);
   double largest = -HUGE_VAL, scoreError = 0, range = 0;
   for (int64_t key = 0; key < size.keys; ++key) {
+    if (!sees(query, key))
+      continue;
     double absolute = 0;
     for (int64_t dim = 0; dim < dims; ++dim) {
-      const double product = double(q[index(query, dim)]) * k[index(key, dim)] *
-                             shape.scale * log2E;
+      const double product = double(q[index(query, dim, head)]) *
+                             k[index(key, dim)] * shape.scale * log2E;
       scores[key] += product;
       absolute += std::fabs(product);
     }
@@ -298,6 +308,8 @@ AttentionProblem::Expected AttentionProblem::expected(int64_t query) const {
   double sum = 0;
   std::vector<double> absolute(dims);
   for (int64_t key = 0; key < size.keys; ++key) {
+    if (!sees(query, key))
+      continue;
     const double p = std::exp2(scores[key] - largest);
     sum += p;
     for (int64_t dim = 0; dim < dims; ++dim) {
@@ -307,7 +319,9 @@ AttentionProblem::Expected AttentionProblem::expected(int64_t query) const {
   }
   for (int64_t dim = 0; dim < dims; ++dim) {
     result.values[dim] /= sum;
-    result.bounds[dim] = 2 * relative * absolute[dim] / sum + 1e-36;
+    // Probabilities below 2^-125 count as 0.
+    result.bounds[dim] =
+        2 * relative * absolute[dim] / sum + double(size.keys) * 0x1p-124;
   }
   return result;
 }

@@ -127,12 +127,14 @@ private:
   std::vector<float> firstSums; ///< That c holds when it accumulates.
 };
 
-/// out = softmax(q k^T * scale) v of one head with all of its operands.
+/// out = softmax(q k^T * scale) v of the query heads that share one head of
+/// keys and values, with all of its operands. Query 0 has position `position`.
 class AttentionProblem {
 public:
   struct Size {
     int64_t queries = 1, keys = 1;
     int64_t slotRows = 0; ///< rows of a plane; at least queries and keys
+    int64_t position = 0; ///< of the first query among the keys
   };
   /// Fills the operands with random numbers.
   AttentionProblem(Size size, const AttentionShape &shape, uint64_t seed);
@@ -140,11 +142,17 @@ public:
   int64_t planes() const {
     return (shape.headSize + kPanelColumns - 1) / kPanelColumns;
   }
-  /// Index in q, k or v of an element.
-  int64_t index(int64_t row, int64_t dim) const {
-    return (dim / kPanelColumns * size.slotRows + row) * kPanelColumns +
-           dim % kPanelColumns;
+  /// Index in q, k or v of an element; of q, of the given head.
+  int64_t index(int64_t row, int64_t dim, int64_t head = 0) const {
+    const int64_t plane = head * planes() + dim / kPanelColumns;
+    return (plane * size.slotRows + row) * kPanelColumns + dim % kPanelColumns;
   }
+  /// Index in out of an element.
+  int64_t outIndex(int64_t query, int64_t dim, int64_t head = 0) const {
+    return query * shape.ldo + head * shape.headSize + dim;
+  }
+  /// True if the query attends to the key.
+  bool sees(int64_t query, int64_t key) const;
 
   /// Runs the kernel on a range of queries, writing into `out`.
   void run(const KernelRow &row, const ExecutableCode &kernel,
@@ -157,7 +165,7 @@ public:
   struct Expected {
     std::vector<double> values, bounds;
   };
-  Expected expected(int64_t query) const;
+  Expected expected(int64_t query, int64_t head = 0) const;
 
   const Size size;
   const AttentionShape shape;
