@@ -3,6 +3,7 @@
 #include "codegen/Kernels/Kernels.h"
 #include "codegen/Kernels/AttentionF32.h"
 #include "codegen/Kernels/LinearF32.h"
+#include "codegen/Kernels/LinearTiles.h"
 
 #include "encast_abi.h"
 
@@ -109,6 +110,7 @@ static constexpr int64_t kMaxStride = int64_t(1) << 24;
 static constexpr int64_t kMaxHeadSize = 256;
 static constexpr int64_t kMaxQueryHeads = 1024;
 static constexpr int64_t kMaxWindow = int64_t(1) << 30;
+static constexpr int64_t kMaxPlanes = 3;
 // 48 rows of out are advanced over at once.
 static constexpr int64_t kMaxOutStride = int64_t(1) << 22;
 
@@ -148,24 +150,56 @@ static bool checkAbsent(const KernelRow &row, const char *option, bool asked,
   return !asked;
 }
 
+/// The same for what only bf16 kernels do, and for strides of planes.
+static bool checkTileLinear(const KernelRow &row, const LinearShape &shape,
+                            std::string &error) {
+  const int64_t planes = activationPlanes(row.arithmetic);
+  const int64_t columns = shape.gated ? kPanelColumns : 2 * kPanelColumns;
+  if (!checkRange(row, "lda", shape.lda, planes * planeStride(shape.k),
+                  kMaxStride, error) ||
+      !checkRange(row, "planes of c", shape.cPlanes, 0, kMaxPlanes, error))
+    return false;
+  if (shape.cPlanes == 0)
+    return checkRange(row, "ldc", shape.ldc, kPanelColumns, kMaxStride, error);
+  if (!checkRange(row, "plane stride of c", shape.cPlaneStride, columns,
+                  kMaxStride, error) ||
+      !checkRange(row, "ldc", shape.ldc,
+                  (shape.cPlanes - 1) * shape.cPlaneStride + columns,
+                  kMaxStride, error))
+    return false;
+  return checkAbsent(row, "planes of c that it accumulates", shape.accumulate,
+                     error);
+}
+
+static bool checkF32Linear(const KernelRow &row, const LinearShape &shape,
+                           std::string &error) {
+  const int64_t columns = shape.gated ? kPanelColumns / 2 : kPanelColumns;
+  return checkRange(row, "lda", shape.lda, shape.k, kMaxStride, error) &&
+         checkRange(row, "ldc", shape.ldc, columns, kMaxStride, error) &&
+         checkAbsent(row, "planes of c", shape.cPlanes != 0, error);
+}
+
 bool encast::generateLinear(const KernelRow &row, const LinearShape &shape,
                             std::vector<uint8_t> &code, std::string &error) {
-  const int64_t columns = shape.gated ? kPanelColumns / 2 : kPanelColumns;
+  const bool tiles = row.arithmetic != Arithmetic::F32;
   if (!checkFamily(row, KernelFamily::Linear, "a linear", error) ||
       !checkArithmetic(row, shape.arithmetic, error) ||
       !checkRange(row, "k", shape.k, 1, kMaxK, error) ||
-      !checkRange(row, "lda", shape.lda, shape.k, kMaxStride, error) ||
-      !checkRange(row, "ldc", shape.ldc, columns, kMaxStride, error) ||
-      (shape.residual &&
-       !checkRange(row, "ldr", shape.ldr, columns, kMaxStride, error)))
+      !(tiles ? checkTileLinear(row, shape, error)
+              : checkF32Linear(row, shape, error)))
+    return false;
+  const int64_t columns =
+      shape.gated && !tiles ? kPanelColumns / 2 : kPanelColumns;
+  if (shape.residual &&
+      !checkRange(row, "ldr", shape.ldr, columns, kMaxStride, error))
     return false;
   if (shape.gated && shape.accumulate) {
     error = std::string(row.name) + ": c of a gated linear holds no sums to "
                                     "accumulate";
     return false;
   }
-  if (!checkAbsent(row, "planes of c", shape.cPlanes != 0, error))
-    return false;
+  if (tiles)
+    return LinearTiles(row, shape).generate(code, error);
   return LinearF32(row, shape).generate(code, error);
 }
 
@@ -196,8 +230,11 @@ bool encast::generateAttention(const KernelRow &row,
   return AttentionF32(row, shape).generate(code, error);
 }
 
-int64_t encast::linearWorkspaceBytes(const KernelRow &, const LinearShape &) {
-  return 0;
+int64_t encast::linearWorkspaceBytes(const KernelRow &row,
+                                     const LinearShape &shape) {
+  if (row.arithmetic == Arithmetic::F32)
+    return 0;
+  return LinearTiles(row, shape).workspaceBytes();
 }
 
 int64_t encast::attentionWorkspaceBytes(const KernelRow &row,

@@ -53,6 +53,16 @@ struct Case {
   std::vector<Sample> samples;
 };
 
+/// Columns of the panels and k of a linear; gated, the activation of the gates.
+struct LinearSize {
+  int64_t n, k;
+  Activation gate = Activation::None;
+};
+
+struct AttentionSize {
+  int64_t headSize, queryHeads = 1, window = -1;
+};
+
 struct Result {
   double gflops, best, ratio, peak;
   size_t kept, total;
@@ -99,8 +109,9 @@ private:
     if ((entry.kernel + " " + entry.problem).find(filter) != std::string::npos)
       cases.push_back(std::move(entry));
   }
-  void addLinear(int64_t n, int64_t k, int64_t m);
-  void addAttention(const KernelRow &row, int64_t headSize, int64_t length);
+  void addLinear(const LinearSize &size, int64_t m);
+  void addAttention(const KernelRow &row, const AttentionSize &size,
+                    int64_t length);
   Result resultOf(const Case &entry) const;
 
   /// The next `bytes` of the rotating weights, on a cache line.
@@ -129,21 +140,36 @@ private:
   const FrontEndProbe frontEnd;
 };
 
-bool canRun(const KernelRow &row) {
-  return (row.cpuFeatures & ~hostFeatures()) == 0;
+/// True for rows of that family in f32.
+bool canRun(const KernelRow &row, KernelFamily family) {
+  return row.family == family && row.arithmetic == Arithmetic::F32 &&
+         (row.cpuFeatures & ~hostFeatures()) == 0;
 }
 
 void Bench::addLinearCases() {
-  const int64_t shapes[][2] = {{1152, 384},  {384, 384},  {1536, 384},
-                               {384, 1536},  {2304, 768}, {768, 768},
-                               {3072, 768},  {768, 3072}, {1024, 1024},
-                               {4096, 1024}, {1024, 4096}};
-  for (auto [n, k] : shapes)
+  const LinearSize sizes[] = {
+      {1152, 384},
+      {384, 384},
+      {1536, 384},
+      {384, 1536},
+      {2304, 768},
+      {768, 768},
+      {3072, 768},
+      {768, 3072},
+      {1024, 1024},
+      {4096, 1024},
+      {1024, 4096},
+      {2304, 768, Activation::Gelu},  // ModernBERT-base
+      {5120, 1024, Activation::Silu}, // LFM2.5-230M
+  };
+  for (const LinearSize &size : sizes)
     for (int64_t m : {1, 8, 32, 64, 128, 256})
-      addLinear(n, k, m);
+      addLinear(size, m);
 }
 
-void Bench::addLinear(int64_t n, int64_t k, int64_t m) {
+void Bench::addLinear(const LinearSize &linear, int64_t m) {
+  const int64_t n = linear.n, k = linear.k;
+  const bool gated = linear.gate != Activation::None;
   auto a = std::make_shared<std::vector<float>>(m * k);
   auto c = std::make_shared<std::vector<float>>(m * n);
   Random random(2);
@@ -151,10 +177,10 @@ void Bench::addLinear(int64_t n, int64_t k, int64_t m) {
     value = random.uniform();
   const std::string size = "n=" + std::to_string(n) +
                            " k=" + std::to_string(k) +
-                           " m=" + std::to_string(m);
-  const std::string json = "\"n\": " + std::to_string(n) +
-                           ", \"k\": " + std::to_string(k) +
-                           ", \"m\": " + std::to_string(m);
+                           " m=" + std::to_string(m) + (gated ? " gated" : "");
+  const std::string json =
+      "\"n\": " + std::to_string(n) + ", \"k\": " + std::to_string(k) +
+      ", \"m\": " + std::to_string(m) + (gated ? ", \"gated\": true" : "");
 
   for (bool cold : {true, false}) {
     const std::string problem = size + (cold ? " cold" : " warm");
@@ -162,11 +188,13 @@ void Bench::addLinear(int64_t n, int64_t k, int64_t m) {
         json + ", \"weights\": \"" + (cold ? "cold" : "warm") + "\"";
     auto offset = std::make_shared<size_t>(0);
     for (const KernelRow &row : kernelRows()) {
-      if (row.family != KernelFamily::Linear || !canRun(row))
+      if (!canRun(row, KernelFamily::Linear))
         continue;
       LinearShape shape;
       shape.k = shape.lda = k;
-      shape.ldc = n;
+      shape.ldc = gated ? n / 2 : n;
+      shape.gated = gated;
+      shape.activation = linear.gate;
       std::vector<uint8_t> code;
       std::string error;
       if (!generateLinear(row, shape, code, error)) {
@@ -186,7 +214,8 @@ void Bench::addLinear(int64_t n, int64_t k, int64_t m) {
              args.c = c->data();
              args.rows = m;
              args.panels = n / kPanelColumns;
-             args.cPanelBytes = kPanelColumns * sizeof(float);
+             args.cPanelBytes =
+                 (gated ? 1 : 2) * kPanelColumns / 2 * sizeof(float);
              (*kernel)(&args);
              if (!cold)
                *offset = 0;
@@ -194,7 +223,8 @@ void Bench::addLinear(int64_t n, int64_t k, int64_t m) {
            1,
            {}});
     }
-    std::shared_ptr<OneDnnProduct> product = OneDnnProduct::create(m, n, k);
+    std::shared_ptr<OneDnnProduct> product =
+        gated ? nullptr : OneDnnProduct::create(m, n, k);
     if (product)
       add({"onednn",
            problem,
@@ -215,16 +245,23 @@ void Bench::addLinear(int64_t n, int64_t k, int64_t m) {
 
 void Bench::addAttentionCases() {
   for (const KernelRow &row : kernelRows())
-    if (row.family == KernelFamily::Attention && canRun(row))
-      for (int64_t headSize : {32, 64})
+    if (canRun(row, KernelFamily::Attention)) {
+      for (const AttentionSize &size :
+           {AttentionSize{32}, AttentionSize{64}, AttentionSize{64, 2}})
         for (int64_t length : {1, 32, 128, 512, 2048, 8192})
-          addAttention(row, headSize, length);
+          addAttention(row, size, length);
+      for (int64_t length : {512, 8192})
+        addAttention(row, {64, 1, 64}, length);
+    }
 }
 
-void Bench::addAttention(const KernelRow &row, int64_t headSize,
+void Bench::addAttention(const KernelRow &row, const AttentionSize &attention,
                          int64_t length) {
   AttentionShape shape;
-  shape.headSize = shape.ldo = headSize;
+  shape.headSize = attention.headSize;
+  shape.queryHeads = attention.queryHeads;
+  shape.window = attention.window;
+  shape.ldo = shape.headSize * shape.queryHeads;
   shape.scale = 0.125f;
   std::vector<uint8_t> code;
   std::string error;
@@ -237,17 +274,33 @@ void Bench::addAttention(const KernelRow &row, int64_t headSize,
   // of 1 stands for one query (a classification token) over 512 keys.
   const int64_t queries = std::min<int64_t>(length, 480);
   const int64_t keys = length == 1 ? 512 : length;
-  AttentionProblem::Size size{queries, keys, 0};
+  // Of a window, those from the middle on.
+  const int64_t position = shape.window < 0 ? 0 : (keys - queries) / 2;
+  AttentionProblem::Size size{queries, keys, 0, position};
   auto problem = std::make_shared<AttentionProblem>(size, shape, 3);
   auto workspace =
       std::make_shared<GuardedFloats>(attentionWorkspaceBytes(row, shape) / 4);
+  int64_t pairs = 0;
+  for (int64_t query = 0; query < queries; ++query)
+    for (int64_t key = 0; key < keys; ++key)
+      pairs += problem->sees(query, key);
+  std::string name = "d=" + std::to_string(shape.headSize);
+  std::string json = "\"head_size\": " + std::to_string(shape.headSize);
+  if (shape.queryHeads > 1) {
+    name += " heads=" + std::to_string(shape.queryHeads);
+    json += ", \"query_heads\": " + std::to_string(shape.queryHeads);
+  }
+  if (shape.window >= 0) {
+    name += " window=" + std::to_string(shape.window);
+    json += ", \"window\": " + std::to_string(shape.window);
+  }
   add({row.name,
-       "d=" + std::to_string(headSize) + " queries=" + std::to_string(queries) +
+       name + " queries=" + std::to_string(queries) +
            " keys=" + std::to_string(keys),
-       "\"head_size\": " + std::to_string(headSize) + ", \"queries\": " +
-           std::to_string(queries) + ", \"keys\": " + std::to_string(keys),
+       json + ", \"queries\": " + std::to_string(queries) +
+           ", \"keys\": " + std::to_string(keys),
        row.vectorBytes,
-       4.0 * queries * keys * headSize,
+       4.0 * double(pairs * shape.queryHeads * shape.headSize),
        [=] {
          AttentionArgs args = {};
          args.q = problem->q.data();
@@ -259,6 +312,7 @@ void Bench::addAttention(const KernelRow &row, int64_t headSize,
          args.qPlaneBytes = args.kvPlaneBytes =
              problem->size.slotRows * kPanelColumns * sizeof(float);
          args.workspace = workspace->data();
+         args.position = problem->size.position;
          (*kernel)(&args);
        },
        1,
@@ -319,11 +373,11 @@ Result Bench::resultOf(const Case &entry) const {
 }
 
 void Bench::print() const {
-  std::printf("%-26s %-28s %8s %8s %8s %6s %s\n", "kernel", "problem",
+  std::printf("%-26s %-32s %8s %8s %8s %6s %s\n", "kernel", "problem",
               "GFLOP/s", "best", "peak", "ratio", "quiet samples");
   for (const Case &entry : cases) {
     const Result result = resultOf(entry);
-    std::printf("%-26s %-28s %8.1f %8.1f %8.1f %6.3f %zu of %zu\n",
+    std::printf("%-26s %-32s %8.1f %8.1f %8.1f %6.3f %zu of %zu\n",
                 entry.kernel.c_str(), entry.problem.c_str(), result.gflops,
                 result.best, result.peak, result.ratio, result.kept,
                 result.total);

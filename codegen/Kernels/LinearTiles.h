@@ -1,0 +1,137 @@
+//===- LinearTiles.h - bf16 matrix products on tiles ------------*- C++ -*-===//
+///
+/// \file
+/// The generator behind the bf16 linear rows of Kernels.def.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_CODEGEN_KERNELS_LINEARTILES_H
+#define ENCAST_CODEGEN_KERNELS_LINEARTILES_H
+
+#include "codegen/Kernels/KernelArgs.h"
+#include "codegen/Kernels/Kernels.h"
+#include "codegen/Kernels/VectorAssembler.h"
+
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace encast {
+
+/// A product of an activation's plane and a weight's plane.
+struct PlaneProduct {
+  int activation, weight;
+};
+/// The products of a bf16 Arithmetic, in the order in which a step of 32 k adds
+/// them: from one to the next a single side changes, and the largest, of the
+/// first planes, is the last one where that is free.
+const std::vector<PlaneProduct> &planeProducts(Arithmetic arithmetic);
+
+/// C = epilogue(A * B) as KernelArgs.h says, by tiles of 16 rows of 64 bytes:
+///
+///                        panel 0     panel 1
+///                      +-----------+-----------+
+///   rows  0..15        | sum(0, 0) | sum(0, 1) |  tmm0..tmm3, f32 16 x 16
+///   rows 16..31        | sum(1, 0) | sum(1, 1) |
+///                      +-----------+-----------+
+///   B[pair][step]      |   b(0)    |   b(1)    |  tmm6, tmm7, bf16 32 k x 16
+///   A[16 rows][step]   |           a           |  tmm4, bf16 16 x 32 k
+///
+/// A step multiplies 32 k of every product of planes. Seven tiles, not eight:
+/// with a register to spare the next load need not wait for the last reader,
+/// even if the sibling thread uses tiles.
+///
+///   for each group of rows that the workspace has sums for
+///     for each pair of panels
+///       for each chunk of k: about 32 KB of B, which stay in the L1 because
+///                            the tiles of A pass by it (tileloaddt1)
+///         for each block of 32 rows
+///           first step: store the sums of the block before, begin with 0, c,
+///                       or the sums of the chunk before
+///           other steps, and beside them: the epilogue of the block before,
+///                       row by row; prefetch a share of the next pair
+///
+/// So stores, epilogue and memory hide behind the products. The sums of the
+/// last chunk go through `finished`, 32 rows of the workspace, the others wait
+/// in a place of their own.
+///
+/// A tile always has 16 rows. Behind the last multiple of 32 rows tiles overlap
+/// rows before them; a row has the same bits in both. A call of less than 16
+/// rows copies them to the workspace, where the rows behind them hold anything.
+class LinearTiles final : public VectorAssembler {
+public:
+  LinearTiles(const KernelRow &row, const LinearShape &shape);
+  bool generate(std::vector<uint8_t> &code, std::string &error);
+  int64_t workspaceBytes() const;
+
+private:
+  /// What the sums of a block start from.
+  enum class Start { Zero, C, Chunk };
+  /// Code that is spread between the products of a step.
+  using Filler = std::function<void()>;
+
+  Xbyak::Tmm sum(int half, int column) const {
+    return Xbyak::Tmm(2 * half + column);
+  }
+  const Xbyak::Tmm aTile = tmm4;
+  Xbyak::Tmm bTile(int column) const { return Xbyak::Tmm(6 + column); }
+
+  int64_t planeBytes() const { return 2 * planeStride(shape.k); }
+  int64_t stepBytes() const;
+  int64_t pairBytes() const { return steps * stepBytes(); }
+  int64_t copyOffset() const;
+  int resultColumns() const; // of a pair
+  int64_t cElementBytes() const { return shape.cPlanes ? 2 : 4; }
+  int64_t cRowBytes() const { return shape.ldc * cElementBytes(); }
+  Xbyak::Address sumAt(int half, int column);
+
+  void emitArguments();
+  void emitCopyOfFewRows();
+  void emitGroup();
+  void emitPhase(Start start, int chunkSteps, bool last);
+  void emitBlockPointers(Start start);
+  void emitCopyOfFewSums();
+  void emitFirstStep(Start start);
+  void emitOtherSteps(int chunkSteps, bool epilogue);
+  void emitStep(int step, const std::vector<Filler> &rows,
+                const std::function<void(int half, int column)> &beforeFirst);
+  void emitPrefetchUnit(int unit);
+  void emitRow(const Xbyak::Reg64 &sums, int64_t sumsOffset, int row);
+  void emitPlanes(const Vec &left, const Vec &right, int row);
+  void emitPendingPointers();
+  void emitDrain();
+
+  const KernelRow &row;
+  const LinearShape shape;
+  const std::vector<PlaneProduct> &products;
+  const int64_t steps; // of 32 k
+  /// Steps of each chunk, in two lengths that differ by one, longer ones first.
+  std::vector<int> chunks;
+  /// Subroutines, by steps of the chunk and whether there is an epilogue.
+  std::map<std::pair<int, bool>, Xbyak::Label> otherSteps;
+  Xbyak::Label drain;
+
+  // Each register has one meaning inside a block.
+  const Xbyak::Reg64 args = rdi;        // until they are copied to the stack
+  const Xbyak::Reg64 a[2] = {rax, rbx}; // halves of the block, at the step
+  const Xbyak::Reg64 b = rcx;
+  const Xbyak::Reg64 aRowBytes = rdx;
+  const Xbyak::Reg64 bRowBytes = r8;
+  const Xbyak::Reg64 sumRowBytes = r9;
+  const Xbyak::Reg64 stores[2] = {r10, r11}; // where the sums of a half go
+  const Xbyak::Reg64 finished = r12;
+  const Xbyak::Reg64 prefetch = r15;      // the next step of the next pair
+  const Xbyak::Reg64 prefetchBytes = rbp; // a step's share
+  const Xbyak::Reg64 temp = rsi;
+  // First step: what the sums start from.
+  const Xbyak::Reg64 starts[2] = {r13, r14};
+  const Xbyak::Reg64 startRowBytes = rdi;
+  // Other steps: the block before.
+  const Xbyak::Reg64 c[2] = {r13, rdi}; // panels
+  const Xbyak::Reg64 residual = r14;
+  const Xbyak::Reg64 bias = rsi;
+};
+
+} // namespace encast
+
+#endif // ENCAST_CODEGEN_KERNELS_LINEARTILES_H
