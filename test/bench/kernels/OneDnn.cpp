@@ -21,16 +21,17 @@ public:
     dnnl_engine_destroy(engine);
   }
 
-  bool prepare(int64_t m, int64_t n, int64_t k) {
+  bool prepare(int64_t m, int64_t n, int64_t k, bool bf16) {
+    const dnnl_data_type_t operands = bf16 ? dnnl_bf16 : dnnl_f32;
     const dnnl_dims_t aDims = {m, k}, bDims = {k, n}, cDims = {m, n};
     dnnl_memory_desc_t aLayout, bAny, cLayout;
     dnnl_matmul_desc_t operation;
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) !=
             dnnl_success ||
-        dnnl_memory_desc_init_by_tag(&aLayout, 2, aDims, dnnl_f32, dnnl_ab) !=
+        dnnl_memory_desc_init_by_tag(&aLayout, 2, aDims, operands, dnnl_ab) !=
             dnnl_success ||
-        dnnl_memory_desc_init_by_tag(&bAny, 2, bDims, dnnl_f32,
+        dnnl_memory_desc_init_by_tag(&bAny, 2, bDims, operands,
                                      dnnl_format_tag_any) != dnnl_success ||
         dnnl_memory_desc_init_by_tag(&cLayout, 2, cDims, dnnl_f32, dnnl_ab) !=
             dnnl_success ||
@@ -50,9 +51,9 @@ public:
 
   size_t weightBytes() const override { return bytes; }
 
-  void run(const float *aData, const float *bData, float *cData) override {
-    dnnl_memory_set_data_handle(a, const_cast<float *>(aData));
-    dnnl_memory_set_data_handle(b, const_cast<float *>(bData));
+  void run(const void *aData, const void *bData, void *cData) override {
+    dnnl_memory_set_data_handle(a, const_cast<void *>(aData));
+    dnnl_memory_set_data_handle(b, const_cast<void *>(bData));
     dnnl_memory_set_data_handle(c, cData);
     const dnnl_exec_arg_t arguments[] = {
         {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}};
@@ -71,9 +72,9 @@ private:
 } // namespace
 
 std::unique_ptr<OneDnnProduct> OneDnnProduct::create(int64_t m, int64_t n,
-                                                     int64_t k) {
+                                                     int64_t k, bool bf16) {
   auto product = std::make_unique<Product>();
-  if (!product->prepare(m, n, k))
+  if (!product->prepare(m, n, k, bf16))
     return nullptr;
   return product;
 }
@@ -81,7 +82,7 @@ std::unique_ptr<OneDnnProduct> OneDnnProduct::create(int64_t m, int64_t n,
 #else
 
 std::unique_ptr<encast::OneDnnProduct>
-encast::OneDnnProduct::create(int64_t, int64_t, int64_t) {
+encast::OneDnnProduct::create(int64_t, int64_t, int64_t, bool) {
   return nullptr;
 }
 

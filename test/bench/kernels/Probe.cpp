@@ -66,7 +66,38 @@ public:
     ret();
     return finished();
   }
+
+  /// `operands` is where four tiles lie, behind the rounds.
+  std::vector<uint8_t> tiles(bool load) {
+    Label next;
+    mov(rax, ptr[rdi]);
+    mov(rcx, ptr[rdi + 8]);
+    mov(edx, 64);
+    for (int i = 0; i < 8; ++i)
+      tilezero(Tmm(i));
+    align(64);
+    L(next);
+    for (int half = 0; half < 2; ++half)
+      for (int column = 0; column < 2; ++column) {
+        if (load && half == 0)
+          tileloadd(Tmm(6 + column), ptr[rcx + rdx + column * 1024]);
+        if (load && column == 0)
+          tileloadd(tmm4, ptr[rcx + rdx + 2048 + half * 1024]);
+        tdpbf16ps(Tmm(2 * half + column), tmm4, Tmm(6 + column));
+      }
+    dec(rax);
+    jnz(next);
+    ret();
+    return finished();
+  }
 };
+
+/// What the loops of tiles read.
+struct TileLoop {
+  int64_t rounds;
+  const void *operands;
+};
+constexpr double kTileFlops = 2.0 * 16 * 16 * 32;
 } // namespace
 
 FmaPeak::FmaPeak(int vectorBytes)
@@ -88,4 +119,24 @@ double FrontEndProbe::measure() const {
   const double start = now();
   code(&rounds);
   return ProbeAssembler::kAdds * double(rounds) / (now() - start) * 1e-9;
+}
+
+TilePeak::TilePeak() : code(ProbeAssembler(64).tiles(/*load=*/false)) {}
+
+double TilePeak::measure() const {
+  const TileLoop loop = {1200, nullptr};
+  const double start = now();
+  code(&loop);
+  return 4 * kTileFlops * double(loop.rounds) / (now() - start) * 1e-9;
+}
+
+TileLoadProbe::TileLoadProbe()
+    : code(ProbeAssembler(64).tiles(/*load=*/true)) {}
+
+double TileLoadProbe::measure() const {
+  alignas(64) static const unsigned char operands[4 * 1024] = {};
+  const TileLoop loop = {1500, operands};
+  const double start = now();
+  code(&loop);
+  return 4 * kTileFlops * double(loop.rounds) / (now() - start) * 1e-9;
 }

@@ -40,6 +40,31 @@ private:
   const ExecutableCode code;
 };
 
+/// Products of tiles on registers alone: the most that a bf16 kernel could
+/// reach. Needs configured tiles (TileScope).
+class TilePeak {
+public:
+  TilePeak();
+  /// GFLOP/s over about 30 microseconds.
+  double measure() const;
+
+private:
+  const ExecutableCode code;
+};
+
+/// The step of a kernel, four products and four loads of tiles from the L1. A
+/// sibling thread that is busy takes three quarters of this loop's speed, and
+/// next to nothing of TilePeak's. Needs configured tiles.
+class TileLoadProbe {
+public:
+  TileLoadProbe();
+  /// GFLOP/s over about 40 microseconds.
+  double measure() const;
+
+private:
+  const ExecutableCode code;
+};
+
 } // namespace encast
 
 #endif // ENCAST_TEST_BENCH_KERNELS_PROBE_H

@@ -1,0 +1,431 @@
+//===- BenchTiles.cpp - bf16 kernels against the peak of tiles ------------===//
+///
+/// \file
+/// Times the linear kernels that use tiles, alone and put together to a
+/// feed-forward block, in alternation with the f32 kernel and oneDNN. See
+/// README.md for the method and bench-tiles --help for the options.
+//===----------------------------------------------------------------------===//
+
+#include "KernelTesting.h"
+#include "OneDnn.h"
+#include "Probe.h"
+#include "TileTesting.h"
+#include "codegen/Kernels/TilePacking.h"
+#include "codegen/Target/TargetCpu.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <getopt.h>
+#include <memory>
+#include <sched.h>
+#include <string>
+#include <sys/mman.h>
+#include <vector>
+
+using namespace encast;
+
+namespace {
+
+// Weights are cold if the same bytes come back only after this many others.
+constexpr size_t kRotationBytes = size_t(448) << 20;
+// A sample repeats a problem until it lasts about this long.
+constexpr double kSampleSeconds = 1e-3;
+// A sample is quiet if the loop of tile loads reached this share of its best
+// before and after it. A busy sibling thread leaves it a quarter.
+constexpr double kQuiet = 0.85;
+// How often a sample waits for a quiet core.
+constexpr int kPatience = 6;
+
+struct Sample {
+  double gflops, probe, peak;
+};
+
+/// A problem that is timed again and again.
+struct Case {
+  std::string kernel; ///< Arithmetic, "f32" or "onednn bf16".
+  std::string problem;
+  double flops;    ///< Of one call of run.
+  double products; ///< Of tiles for a product of the problem; 0: FMA.
+  std::function<void()> run;
+  int repeats = 1;
+  std::vector<Sample> samples;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// Zeroed memory in pages of 2 MB where there are any, on a cache line.
+class Buffer {
+public:
+  explicit Buffer(size_t bytes) : bytes(bytes) {
+    pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) {
+      std::perror("bench-tiles: error: memory");
+      std::exit(1);
+    }
+    madvise(pages, bytes, MADV_HUGEPAGE);
+  }
+  ~Buffer() { munmap(pages, bytes); }
+  Buffer(const Buffer &) = delete;
+  Buffer &operator=(const Buffer &) = delete;
+  char *at(int64_t offset) const { return static_cast<char *>(pages) + offset; }
+
+private:
+  void *pages;
+  const size_t bytes;
+};
+
+/// One linear kernel with its code; operands come with the call.
+class Kernel {
+public:
+  Kernel(Arithmetic arithmetic, LinearShape given)
+      : shape(withArithmetic(given, arithmetic)),
+        row(*selectKernelRow(KernelFamily::Linear, arithmetic, hostFeatures())),
+        code(generated(row, shape)),
+        workspace(size_t(linearWorkspaceBytes(row, shape)) + 64) {}
+
+  int64_t weightBytes(int64_t panels) const {
+    if (shape.arithmetic == Arithmetic::F32)
+      return panels * shape.k * kPanelColumns * 4;
+    return panels / 2 *
+           tilePairElements(shape.k, weightPlanes(shape.arithmetic)) * 2;
+  }
+
+  void run(const void *a, const void *b, void *c, int64_t rows,
+           int64_t panels) const {
+    LinearArgs args = {};
+    args.a = a;
+    args.b = b;
+    args.c = c;
+    args.rows = rows;
+    args.panels = panels;
+    args.cPanelBytes =
+        (shape.gated ? 8 : 16) * int64_t(shape.cPlanes > 0 ? 2 : 4);
+    args.workspace = workspace.at(0);
+    code(&args);
+  }
+
+  const LinearShape shape;
+
+private:
+  static LinearShape withArithmetic(LinearShape shape, Arithmetic arithmetic) {
+    shape.arithmetic = arithmetic;
+    return shape;
+  }
+  static std::vector<uint8_t> generated(const KernelRow &row,
+                                        const LinearShape &shape) {
+    std::vector<uint8_t> code;
+    std::string error;
+    if (!generateLinear(row, shape, code, error)) {
+      std::fprintf(stderr, "bench-tiles: error: %s\n", error.c_str());
+      std::exit(1);
+    }
+    return code;
+  }
+
+  const KernelRow &row;
+  const ExecutableCode code;
+  const Buffer workspace;
+};
+
+/// Rows of operands for an arithmetic.
+int64_t rowBytes(Arithmetic arithmetic, int64_t columns) {
+  if (arithmetic == Arithmetic::F32)
+    return columns * 4;
+  return 2 * planeRowStride(columns, activationPlanes(arithmetic));
+}
+
+int64_t rowElements(Arithmetic arithmetic, int64_t columns) {
+  return rowBytes(arithmetic, columns) /
+         (arithmetic == Arithmetic::F32 ? 4 : 2);
+}
+
+double tileProducts(Arithmetic arithmetic) {
+  switch (arithmetic) {
+  case Arithmetic::F32:
+    return 0;
+  case Arithmetic::Bf16:
+    return 1;
+  case Arithmetic::Bf16x3:
+  case Arithmetic::Bf16x3w:
+    return 3;
+  case Arithmetic::Bf16x6:
+    return 6;
+  }
+  return 0;
+}
+
+class Bench {
+public:
+  explicit Bench(std::string filter)
+      : filter(std::move(filter)), weights(kRotationBytes) {
+    // Values are no matter for speed, except that pages must be there.
+    for (size_t i = 0; i < kRotationBytes; i += 2)
+      std::memcpy(weights.at(int64_t(i)), "\x01\x3c", 2);
+  }
+
+  void addLinear(Arithmetic arithmetic, int64_t n, int64_t k, int64_t m,
+                 bool cold);
+  void addOneDnn(int64_t n, int64_t k, int64_t m, bool cold);
+  void addFeedForward(Arithmetic arithmetic, int64_t hidden, int64_t inner,
+                      int64_t rows, int64_t chunk);
+  void measure(int rounds);
+  void print() const;
+
+private:
+  void add(Case entry) {
+    if ((entry.kernel + " " + entry.problem).find(filter) != std::string::npos)
+      cases.push_back(std::move(entry));
+  }
+  const char *nextWeights(int64_t &offset, int64_t bytes) const {
+    if (offset + bytes > int64_t(kRotationBytes))
+      offset = 0;
+    const char *start = weights.at(offset);
+    offset += (bytes + 63) / 64 * 64;
+    return start;
+  }
+  void waitForQuietCore();
+
+  const std::string filter;
+  const Buffer weights;
+  std::vector<Case> cases;
+  const FmaPeak fmaPeak{64};
+  const TilePeak tilePeak;
+  const TileLoadProbe probe;
+  double bestProbe = 0;
+};
+
+void Bench::addLinear(Arithmetic arithmetic, int64_t n, int64_t k, int64_t m,
+                      bool cold) {
+  LinearShape shape;
+  shape.k = k;
+  shape.lda = rowElements(arithmetic, k);
+  shape.ldc = n + 16;
+  shape.bias = false;
+  auto kernel = std::make_shared<Kernel>(arithmetic, shape);
+  auto a = std::make_shared<Buffer>(m * rowBytes(arithmetic, k));
+  auto c = std::make_shared<Buffer>(m * shape.ldc * 4);
+  auto offset = std::make_shared<int64_t>(0);
+  add({std::string(arithmeticName(arithmetic)),
+       "n=" + std::to_string(n) + " k=" + std::to_string(k) +
+           " m=" + std::to_string(m) + (cold ? " cold" : " warm"),
+       2.0 * m * n * k,
+       tileProducts(arithmetic),
+       [=] {
+         const int64_t panels = n / kPanelColumns;
+         const char *b = nextWeights(*offset, kernel->weightBytes(panels));
+         const TileScope tiles;
+         kernel->run(a->at(0), b, c->at(0), m, panels);
+         if (!cold)
+           *offset = 0;
+       },
+       1,
+       {}});
+}
+
+void Bench::addOneDnn(int64_t n, int64_t k, int64_t m, bool cold) {
+  std::shared_ptr<OneDnnProduct> product =
+      OneDnnProduct::create(m, n, k, /*bf16=*/true);
+  if (!product)
+    return;
+  auto a = std::make_shared<Buffer>(m * k * 2);
+  auto c = std::make_shared<Buffer>(m * n * 4);
+  auto offset = std::make_shared<int64_t>(0);
+  add({"onednn bf16",
+       "n=" + std::to_string(n) + " k=" + std::to_string(k) +
+           " m=" + std::to_string(m) + (cold ? " cold" : " warm"),
+       2.0 * m * n * k,
+       1,
+       [=] {
+         product->run(a->at(0),
+                      nextWeights(*offset, int64_t(product->weightBytes())),
+                      c->at(0));
+         if (!cold)
+           *offset = 0;
+       },
+       1,
+       {}});
+}
+
+/// Gated up-projection of `chunk` inner columns, then what these add to the
+/// down-projection, and so on. Weights are cold.
+void Bench::addFeedForward(Arithmetic arithmetic, int64_t hidden, int64_t inner,
+                           int64_t rows, int64_t chunk) {
+  LinearShape up;
+  up.k = hidden;
+  up.lda = rowElements(arithmetic, hidden);
+  up.gated = true;
+  up.activation = Activation::Silu;
+  up.ldc = rowElements(arithmetic, chunk);
+  up.cPlanes = activationPlanes(arithmetic);
+  up.cPlaneStride = planeStride(chunk);
+  LinearShape down;
+  down.k = chunk;
+  down.lda = up.ldc;
+  down.ldc = hidden;
+  down.accumulate = true;
+  auto first = std::make_shared<Kernel>(arithmetic, up);
+  auto second = std::make_shared<Kernel>(arithmetic, down);
+  auto a = std::make_shared<Buffer>(rows * rowBytes(arithmetic, hidden));
+  auto act = std::make_shared<Buffer>(rows * rowBytes(arithmetic, chunk));
+  auto c = std::make_shared<Buffer>(rows * hidden * 4);
+  auto offset = std::make_shared<int64_t>(0);
+  add({std::string(arithmeticName(arithmetic)),
+       "ffn h=" + std::to_string(hidden) + " f=" + std::to_string(inner) +
+           " m=" + std::to_string(rows) + " chunk=" + std::to_string(chunk),
+       6.0 * rows * hidden * inner,
+       tileProducts(arithmetic),
+       [=] {
+         const int64_t upPanels = 2 * chunk / kPanelColumns;
+         const int64_t downPanels = hidden / kPanelColumns;
+         const int64_t upBytes = first->weightBytes(upPanels);
+         const int64_t downBytes = second->weightBytes(downPanels);
+         const TileScope tiles;
+         for (int64_t column = 0; column < inner; column += chunk) {
+           first->run(a->at(0), nextWeights(*offset, upBytes), act->at(0), rows,
+                      upPanels);
+           second->run(act->at(0), nextWeights(*offset, downBytes), c->at(0),
+                       rows, downPanels);
+         }
+       },
+       1,
+       {}});
+}
+
+/// oneDNN leaves tiles released, so they are configured each time.
+template <typename Probe> double measured(const Probe &probe) {
+  const TileScope tiles;
+  return probe.measure();
+}
+
+/// Goes to the other core if this one is disturbed, and back, for a while.
+void Bench::waitForQuietCore() {
+  for (int i = 0; i < kPatience && measured(probe) < kQuiet * bestProbe; ++i) {
+    cpu_set_t all, one;
+    if (sched_getaffinity(0, sizeof(all), &all) != 0)
+      return;
+    CPU_ZERO(&one);
+    CPU_SET(i % 2, &one);
+    sched_setaffinity(0, sizeof(one), &one);
+  }
+}
+
+void Bench::measure(int rounds) {
+  for (int i = 0; i < 200; ++i)
+    bestProbe = std::max(bestProbe, measured(probe));
+  for (Case &entry : cases) {
+    entry.run(); // touches what it needs
+    const double start = now();
+    entry.run();
+    entry.repeats =
+        std::max(1, int(kSampleSeconds / std::max(1e-7, now() - start)));
+  }
+  for (int round = 0; round < rounds; ++round)
+    for (Case &entry : cases) {
+      waitForQuietCore();
+      entry.run();
+      Sample sample;
+      sample.probe = measured(probe);
+      const double start = now();
+      for (int i = 0; i < entry.repeats; ++i)
+        entry.run();
+      sample.gflops = entry.flops * entry.repeats / (now() - start) * 1e-9;
+      sample.peak = entry.products > 0 ? measured(tilePeak) / entry.products
+                                       : fmaPeak.measure();
+      const double after = measured(probe);
+      bestProbe = std::max(bestProbe, after);
+      sample.probe = std::min(sample.probe, after);
+      entry.samples.push_back(sample);
+    }
+}
+
+void Bench::print() const {
+  std::printf("%-12s %-38s %8s %8s %8s %6s %s\n", "arithmetic", "problem",
+              "GFLOP/s", "best", "peak", "ratio", "quiet samples");
+  for (const Case &entry : cases) {
+    std::vector<Sample> kept;
+    for (const Sample &sample : entry.samples)
+      if (sample.probe >= kQuiet * bestProbe)
+        kept.push_back(sample);
+    const size_t quiet = kept.size();
+    if (kept.empty())
+      kept = entry.samples;
+    std::vector<double> gflops, ratios, peaks;
+    for (const Sample &sample : kept) {
+      gflops.push_back(sample.gflops);
+      ratios.push_back(sample.gflops / sample.peak);
+      peaks.push_back(sample.peak);
+    }
+    std::printf("%-12s %-38s %8.1f %8.1f %8.1f %6.3f %zu of %zu\n",
+                entry.kernel.c_str(), entry.problem.c_str(), median(gflops),
+                *std::max_element(gflops.begin(), gflops.end()), median(peaks),
+                median(ratios), quiet, entry.samples.size());
+  }
+}
+
+const char kHelp[] =
+    "usage: bench-tiles [--filter TEXT] [--rounds N]\n"
+    "\n"
+    "Times linear kernels that use tiles, on one core.\n"
+    "  --filter TEXT  only lines whose arithmetic and problem contain TEXT\n"
+    "  --rounds N     samples of each line (default 15)\n";
+
+} // namespace
+
+int main(int argc, char **argv) {
+  const option options[] = {{"filter", required_argument, nullptr, 'f'},
+                            {"rounds", required_argument, nullptr, 'r'},
+                            {"help", no_argument, nullptr, 'h'},
+                            {}};
+  std::string filter;
+  int rounds = 15;
+  for (int name; (name = getopt_long(argc, argv, "", options, nullptr)) != -1;)
+    switch (name) {
+    case 'f':
+      filter = optarg;
+      break;
+    case 'r':
+      rounds = std::max(1, std::atoi(optarg));
+      break;
+    case 'h':
+      std::fputs(kHelp, stdout);
+      return 0;
+    default:
+      std::fputs(kHelp, stderr);
+      return 1;
+    }
+  const uint32_t needed =
+      findKernelRow("linear_bf16_32x32_amx")->cpuFeatures & ~hostFeatures();
+  if (needed != 0) {
+    std::fprintf(stderr, "bench-tiles: error: this CPU lacks %s\n",
+                 featureNames(needed).c_str());
+    return 1;
+  }
+  Bench bench(filter);
+  const Arithmetic all[] = {Arithmetic::F32, Arithmetic::Bf16,
+                            Arithmetic::Bf16x3w, Arithmetic::Bf16x3,
+                            Arithmetic::Bf16x6};
+  for (auto [n, m, cold] : {std::tuple(256, 128, false),
+                            {256, 256, false},
+                            {4608, 128, true},
+                            {4608, 256, true}}) {
+    for (Arithmetic arithmetic : all)
+      bench.addLinear(arithmetic, n, 1024, m, cold);
+    bench.addOneDnn(n, 1024, m, cold);
+  }
+  for (auto [hidden, inner] : {std::pair(1024, 2560), {768, 1152}})
+    for (Arithmetic arithmetic : all)
+      for (int rows : {64, 128, 192, 256, 384})
+        for (int chunk : {256, 384, 512, 640})
+          if (inner % chunk == 0)
+            bench.addFeedForward(arithmetic, hidden, inner, rows, chunk);
+  bench.measure(rounds);
+  bench.print();
+  return 0;
+}
