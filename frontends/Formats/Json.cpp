@@ -246,6 +246,11 @@ void JsonFields::fail(const std::string &field, const std::string &what) {
     firstError = location + ": " + field + ": " + what;
 }
 
+void JsonFields::adopt(const JsonFields &part) {
+  if (firstError.empty())
+    firstError = part.firstError;
+}
+
 const JsonValue *JsonFields::get(const std::string &field) const {
   const JsonValue *value = object.find(field);
   return value && !value->is(JsonValue::Kind::Null) ? value : nullptr;

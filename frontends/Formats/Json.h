@@ -68,6 +68,8 @@ public:
   bool ok(std::string &error) const;
   /// Records an error about `field`, unless there is one already.
   void fail(const std::string &field, const std::string &what);
+  /// Takes over the error of fields inside of this object.
+  void adopt(const JsonFields &part);
 
   /// The member, or null if it is absent or null.
   const JsonValue *get(const std::string &field) const;

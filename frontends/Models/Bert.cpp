@@ -8,8 +8,6 @@
 
 #include "frontends/Models/ImportContext.h"
 
-#include <algorithm>
-
 namespace encast {
 namespace {
 
@@ -24,11 +22,7 @@ struct BertConfig {
 bool readConfig(ImportContext &context, BertConfig &bert) {
   JsonFields &config = context.config;
   auto size = [&](const char *field, int64_t missing, int64_t maximum) {
-    if (!config.mentions(field))
-      context.notes.push_back(config.where() + ": has no " + field +
-                              ", BERT's default " + std::to_string(missing) +
-                              " is taken");
-    return config.integer(field, missing, 1, maximum);
+    return readSize(context, field, missing, maximum);
   };
   bert.vocabulary = size("vocab_size", 30522, 1 << 24);
   bert.hidden = size("hidden_size", 768, 1 << 16);
@@ -59,51 +53,16 @@ bool readConfig(ImportContext &context, BertConfig &bert) {
   return config.ok(context.error);
 }
 
-bool startsWith(const std::string &text, const std::string &prefix) {
-  return text.compare(0, prefix.size(), prefix) == 0;
-}
-
-/// "bert." or "": what stands before the base model's tensor names.
-bool findPrefix(ImportContext &context, std::string &prefix) {
-  std::string plain, prefixed;
-  for (const auto &[name, tensor] : context.tensors.all()) {
+/// Jina v2 calls itself BERT, but computes something else.
+bool refuseJina(ImportContext &context) {
+  for (const auto &[name, tensor] : context.tensors.all())
     if (name.find(".mlp.gated_layers") != std::string::npos ||
         name.find(".mlp.up_gated_layer") != std::string::npos) {
       context.error = context.config.where() + ": tensor " + name +
                       " marks a Jina v2 model, which is not supported";
       return false;
     }
-    if (startsWith(name, "embeddings.") || startsWith(name, "encoder."))
-      plain = name;
-    if (startsWith(name, "bert.embeddings.") ||
-        startsWith(name, "bert.encoder."))
-      prefixed = name;
-  }
-  if (!plain.empty() && !prefixed.empty()) {
-    context.error = context.config.where() + ": the checkpoint has both " +
-                    prefixed + " and " + plain +
-                    ", so it is not clear which model is meant";
-    return false;
-  }
-  prefix = prefixed.empty() ? "" : "bert.";
   return true;
-}
-
-/// Layers that the checkpoint has tensors of: highest number + 1.
-int64_t countLayers(const TensorBinder &tensors, const std::string &prefix) {
-  std::string start = prefix + "encoder.layer.";
-  int64_t count = 0;
-  for (const auto &[name, tensor] : tensors.all()) {
-    if (!startsWith(name, start))
-      continue;
-    std::string digits =
-        name.substr(start.size(), name.find('.', start.size()) - start.size());
-    if (digits.empty() || digits.size() > 9 ||
-        digits.find_first_not_of("0123456789") != std::string::npos)
-      continue;
-    count = std::max<int64_t>(count, std::stol(digits) + 1);
-  }
-  return count;
 }
 
 constexpr const char *kTransform = "cls.predictions.transform";
@@ -119,26 +78,18 @@ struct Heads {
 
 Heads chooseHeads(const ImportContext &context) {
   Heads heads;
-  Task task = context.task;
-  heads.maskedLM = task == Task::FillMask || task == Task::Pretraining;
-  heads.nextSentence =
-      task == Task::NextSentencePrediction || task == Task::Pretraining;
-  heads.sequence =
-      task == Task::TextClassification || task == Task::MultipleChoice;
-  heads.token = task == Task::TokenClassification;
-  heads.question = task == Task::QuestionAnswering;
-  if (!context.hasSentenceChain || context.taskIsExplicit)
-    return heads;
-  // In a folder made for sentence embeddings the class name may be a left-over
-  // of training: its head is taken if it is there.
-  auto has = [&](const char *name) {
-    return context.tensors.has(std::string(name) + ".weight");
+  auto takes = [&](Task task, const std::string &name) {
+    return takesHead(context, task, name);
   };
-  heads.maskedLM &= has("cls.predictions.transform.dense");
-  heads.nextSentence &= has(kNextSentence);
-  heads.sequence &= has("classifier");
-  heads.token &= has("classifier");
-  heads.question &= has("qa_outputs");
+  const std::string transform = std::string(kTransform) + ".dense";
+  heads.maskedLM =
+      takes(Task::FillMask, transform) || takes(Task::Pretraining, transform);
+  heads.nextSentence = takes(Task::NextSentencePrediction, kNextSentence) ||
+                       takes(Task::Pretraining, kNextSentence);
+  heads.sequence = takes(Task::TextClassification, "classifier") ||
+                   takes(Task::MultipleChoice, "classifier");
+  heads.token = takes(Task::TokenClassification, "classifier");
+  heads.question = takes(Task::QuestionAnswering, "qa_outputs");
   return heads;
 }
 
@@ -150,11 +101,9 @@ void bindBase(ImportContext &context, const BertConfig &bert,
   Dim hidden{bert.hidden, "hidden_size"};
   Dim feedForward{bert.feedForward, "intermediate_size"};
   std::string embeddings = prefix + "embeddings.";
-  // Of two tied matrices a checkpoint may store either.
-  std::string words = embeddings + "word_embeddings.weight";
-  std::string decoder = std::string(kDecoder) + ".weight";
-  if (bert.tied && !tensors.has(words) && tensors.has(decoder))
-    words = decoder;
+  std::string words =
+      tensors.tableName(embeddings + "word_embeddings.weight",
+                        std::string(kDecoder) + ".weight", bert.tied);
   spec.embedding.words =
       tensors.take(words, {{bert.vocabulary, "vocab_size"}, hidden});
   spec.embedding.positions =
@@ -202,15 +151,9 @@ void bindMaskedLM(ImportContext &context, const BertConfig &bert,
   output.transformActivation = bert.activation;
 
   output.classifier.name = kDecoder;
-  std::string weight = std::string(kDecoder) + ".weight";
-  const TensorRef &words = context.spec.embedding.words;
-  if (!bert.tied) {
-    output.classifier.weight = tensors.take(weight, {vocabulary, hidden});
-  } else {
-    if (tensors.has(weight) && words.present() && words.name != weight)
-      tensors.requireEqual(words.name, weight);
-    output.classifier.weight = words;
-  }
+  output.classifier.weight = tensors.decoder(context.spec.embedding.words,
+                                             std::string(kDecoder) + ".weight",
+                                             bert.tied, vocabulary, hidden);
   // One vector under two names; untied models use the decoder's own.
   std::string bias = std::string(kDecoder) + ".bias";
   bool both = tensors.has(bias) && tensors.has(kDecoderBias);
@@ -225,22 +168,13 @@ std::vector<OutputSpec> offerOutputs(const ImportContext &context,
                                      const Heads &heads,
                                      const std::string &prefix) {
   using Kind = OutputSpec::Kind;
-  std::vector<OutputSpec> offered;
+  std::vector<OutputSpec> offered = offerBase(context);
   auto offer = [&](const char *name, Kind kind, const char *classifier = "",
                    int64_t column = 0) {
-    OutputSpec output;
-    output.name = name;
-    output.kind = kind;
-    output.classifier.name = classifier;
-    output.column = column;
-    offered.push_back(output);
+    offered.push_back(makeOutput(name, kind, classifier, column));
   };
-  const TensorBinder &tensors = context.tensors;
-  offer("last_hidden_state", Kind::LastHiddenState);
-  if (tensors.has(prefix + "pooler.dense.weight"))
+  if (context.tensors.has(prefix + "pooler.dense.weight"))
     offer("pooler_output", Kind::Pooler);
-  if (context.hasSentenceChain)
-    offer("sentence_embedding", Kind::SentenceEmbedding);
   if (heads.sequence)
     offer("logits", Kind::PooledLogits, "classifier");
   if (heads.nextSentence)
@@ -274,17 +208,9 @@ void bindOutputs(ImportContext &context, const BertConfig &bert,
     const std::string name = output.classifier.name;
     if (name.empty())
       continue;
-    // Rows decide the number of labels; the other heads have a fixed one.
-    Dim rows{tensors.dim(name + ".weight", 0, 1), "labels"};
-    if (name == "classifier")
-      context.labels = rows.size;
-    if (context.task == Task::MultipleChoice)
-      rows = {1, "choice"};
-    if (name == "qa_outputs" || name == kNextSentence)
-      rows = {2, "classes"};
-    if (rows.size < 1)
-      tensors.problem(name + ".weight: has no rows");
-    output.classifier = tensors.linear(name, name, rows, hidden);
+    output.classifier = name == kNextSentence
+                            ? tensors.linear(name, name, {2, "classes"}, hidden)
+                            : bindClassifier(context, output, hidden);
   }
 }
 
@@ -304,19 +230,16 @@ bool importBert(ImportContext &context) {
   BertConfig bert;
   std::string prefix;
   TensorBinder &tensors = context.tensors;
-  if (!readConfig(context, bert) || !findPrefix(context, prefix) ||
-      !chooseTask(context, "Bert"))
+  if (!readConfig(context, bert) || !refuseJina(context) ||
+      !findPrefix(context, {"", "bert."}, {"embeddings.", "encoder."},
+                  prefix) ||
+      !chooseTask(context, "Bert",
+                  {Task::FillMask, Task::Pretraining,
+                   Task::NextSentencePrediction, Task::TextClassification,
+                   Task::MultipleChoice, Task::TokenClassification,
+                   Task::QuestionAnswering}) ||
+      !checkLayerCount(context, prefix + "encoder.layer.", bert.layers))
     return false;
-
-  int64_t stored = countLayers(tensors, prefix);
-  if (stored < bert.layers ||
-      (stored > bert.layers && !context.options.allowUnused)) {
-    context.config.fail("num_hidden_layers",
-                        "is " + std::to_string(bert.layers) +
-                            ", but the checkpoint has tensors of " +
-                            std::to_string(stored) + " layers");
-    return context.config.ok(context.error);
-  }
 
   ModelSpec &spec = context.spec;
   spec.hidden = bert.hidden;

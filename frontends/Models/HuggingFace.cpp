@@ -17,10 +17,11 @@ using ImportFunction = bool (*)(ImportContext &);
 struct FamilyRow {
   const char *type;
   ImportFunction import;
+  std::string_view classes; ///< Of a repository's code; empty: none.
 };
 
 constexpr FamilyRow kFamilies[] = {
-#define ENCAST_FAMILY(type, function) {type, function},
+#define ENCAST_FAMILY(type, function, classes) {type, function, classes},
 #include "frontends/Models/Families.def"
 };
 
@@ -55,6 +56,11 @@ const FamilyRow *chooseFamily(JsonFields &config) {
       const JsonValue &code = map->elements[i];
       if (map->keys[i] == "AutoTokenizer")
         continue; // Ids are given, however they were made.
+      // "repository--module.Class"
+      std::string name = code.string.substr(code.string.rfind('.') + 1);
+      if (family && !family->classes.empty() &&
+          startsWith(name, std::string(family->classes)))
+        continue;
       config.fail("auto_map", isJina(code.string)
                                   ? code.describe() + jina
                                   : "the model runs code of its own (" +
@@ -84,7 +90,7 @@ bool importHuggingFace(const std::string &folder, const ImportOptions &options,
     return false;
   }
   SentenceChain chain;
-  if (!readSentenceChain(folder, chain, error))
+  if (!readSentenceChain(folder, chain, notes, error))
     return false;
   std::string transformer = joinPath(folder, chain.transformer);
   std::string path = joinPath(transformer, "config.json");
@@ -96,7 +102,8 @@ bool importHuggingFace(const std::string &folder, const ImportOptions &options,
   if (!config.ok(error))
     return false;
   // Stanford's ColBERT keeps its projection inside the BERT checkpoint.
-  if (fileExists(joinPath(folder, "artifact.metadata"))) {
+  if (chain.modules.empty() &&
+      fileExists(joinPath(folder, "artifact.metadata"))) {
     error = joinPath(folder, "artifact.metadata") +
             ": marks a ColBERT checkpoint, which is not supported";
     return false;
@@ -107,11 +114,12 @@ bool importHuggingFace(const std::string &folder, const ImportOptions &options,
   if (!reader.list(chain.transformer, stored, error))
     return false;
   TensorBinder tensors(stored, transformer);
-  ImportContext context{options, config,
-                        tensors, !chain.modules.empty(),
-                        spec,    Task::FeatureExtraction,
-                        false,   0,
-                        notes,   error};
+  std::optional<OutputSpec::Kind> chainOutput;
+  if (!chain.modules.empty())
+    chainOutput = chain.pools() ? OutputSpec::Kind::SentenceEmbedding
+                                : OutputSpec::Kind::TokenEmbeddings;
+  ImportContext context{options, config, tensors, chainOutput,
+                        spec,    notes,  error};
   spec.family = family->type;
   spec.padId = config.mentions("pad_token_id") && !config.has("pad_token_id")
                    ? -1
@@ -124,14 +132,16 @@ bool importHuggingFace(const std::string &folder, const ImportOptions &options,
   std::set<std::string> files = tensors.files(), chainFiles;
   std::vector<SentenceModule> modules;
   if (!bindSentenceChain(folder, chain, spec.hidden, options.allowUnused,
-                         reader, modules, chainFiles, notes, error) ||
-      !collectMetadata(context, folder, transformer))
+                         reader, modules, chainFiles, notes, error))
     return false;
   for (const OutputSpec &output : spec.outputs)
-    if (output.kind == OutputSpec::Kind::SentenceEmbedding) {
+    if (output.kind == chainOutput) {
       spec.sentence = modules;
       files.insert(chainFiles.begin(), chainFiles.end());
     }
+  spec.attendedLength = chainOutput == OutputSpec::Kind::TokenEmbeddings;
+  if (!collectMetadata(context, folder, transformer))
+    return false;
   for (const std::string &file : files) {
     std::string hex;
     if (!reader.sha256(file, hex, error))

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
+#include <set>
 
 namespace encast {
 namespace {
@@ -110,6 +111,43 @@ std::string readLicense(const std::string &path) {
   return "";
 }
 
+/// Matrices that linears multiply by; one that several share counts once.
+struct MatrixCount {
+  int64_t all = 0, exactlyBf16 = 0;
+};
+
+MatrixCount countMatrices(const ModelSpec &spec) {
+  MatrixCount count;
+  std::set<std::pair<std::string, std::string>> seen;
+  auto add = [&](const LinearSpec &linear) {
+    const TensorRef &weight = linear.weight;
+    if (!weight.present() || !seen.emplace(weight.file, weight.name).second)
+      return;
+    ++count.all;
+    count.exactlyBf16 += weight.exactlyBf16;
+  };
+  for (const BlockSpec &block : spec.blocks) {
+    const AttentionSpec &attention = block.attention;
+    const ShortConvSpec &conv = block.conv;
+    const FeedForwardSpec &feedForward = block.feedForward;
+    for (const LinearSpec *linear :
+         {&attention.query, &attention.key, &attention.value, &attention.output,
+          &conv.gate, &conv.scale, &conv.input, &conv.output, &feedForward.gate,
+          &feedForward.up, &feedForward.down})
+      add(*linear);
+  }
+  add(spec.pooler);
+  for (const SentenceModule &module : spec.sentence) {
+    add(module.dense);
+    add(module.residual);
+  }
+  for (const OutputSpec &output : spec.outputs) {
+    add(output.transform);
+    add(output.classifier);
+  }
+  return count;
+}
+
 /// Reads `path` as an object; an empty one if the file does not exist.
 bool readOptional(const std::string &path, JsonValue &document,
                   std::string &error) {
@@ -143,10 +181,10 @@ bool collectMetadata(ImportContext &context, const std::string &folder,
   bool lowerCase = transformer.boolean("do_lower_case", false);
   std::string transformerTask =
       transformer.string("transformer_task", "feature-extraction");
-  if (context.hasSentenceChain && transformerTask != "feature-extraction")
+  if (context.chain && transformerTask != "feature-extraction")
     transformer.fail("transformer_task",
-                     "expected \"feature-extraction\" before a Pooling, but "
-                     "got \"" +
+                     "expected \"feature-extraction\" before other modules, "
+                     "but got \"" +
                          transformerTask + "\"");
 
   path = joinPath(folder, "config_sentence_transformers.json");
@@ -170,8 +208,23 @@ bool collectMetadata(ImportContext &context, const std::string &folder,
     sentence.fail("default_prompt_name",
                   "\"" + defaultPrompt + "\" is not a name in prompts");
   std::string similarity = sentence.string("similarity_fn_name", "");
-  if (similarity.empty() && context.hasSentenceChain)
-    similarity = "cosine";
+  bool onTokens = context.chain == OutputSpec::Kind::TokenEmbeddings;
+  if (similarity.empty() && context.chain)
+    similarity = onTokens ? "MaxSim" : "cosine";
+  // Of queries and documents of PyLate, which callers prepare.
+  std::vector<std::pair<const char *, std::string>> prefixes;
+  std::vector<std::pair<const char *, int64_t>> lengths;
+  std::vector<std::pair<const char *, bool>> expansions;
+  if (onTokens) {
+    for (const char *key : {"query_prefix", "document_prefix"})
+      prefixes.emplace_back(key, sentence.string(key, ""));
+    for (const char *key : {"query_length", "document_length"})
+      if (sentence.has(key))
+        lengths.emplace_back(key, sentence.integer(key, 0, 1, INT32_MAX));
+    for (const char *key : {"do_query_expansion", "attend_to_expansion_tokens"})
+      if (sentence.has(key))
+        expansions.emplace_back(key, sentence.boolean(key, false));
+  }
   if (!config.ok(context.error) || !transformer.ok(context.error) ||
       !sentence.ok(context.error))
     return false;
@@ -201,6 +254,26 @@ bool collectMetadata(ImportContext &context, const std::string &folder,
   }
   writeMember(writer, "default_prompt", defaultPrompt);
   writeMember(writer, "similarity", similarity);
+  for (const auto &[key, prefix] : prefixes)
+    writeMember(writer, key, prefix);
+  for (const auto &[key, length] : lengths) {
+    writer.Key(key);
+    writer.Int64(length);
+  }
+  for (const auto &[key, value] : expansions) {
+    writer.Key(key);
+    writer.Bool(value);
+  }
+  const ScoreRule &score = context.score;
+  if (!score.formula.empty()) {
+    writeMember(writer, "score_formula", score.formula);
+    if (score.logitScale) {
+      writer.Key("logit_scale");
+      writer.Double(*score.logitScale);
+    }
+    writer.Key("score_bias");
+    writer.Double(score.bias);
+  }
   if (maxLength) {
     writer.Key("max_seq_length");
     writer.Int64(maxLength);
@@ -210,6 +283,11 @@ bool collectMetadata(ImportContext &context, const std::string &folder,
     writer.Bool(lowerCase);
   }
   writeMember(writer, "license", readLicense(joinPath(folder, "README.md")));
+  MatrixCount matrices = countMatrices(context.spec);
+  writer.Key("matrices");
+  writer.Int64(matrices.all);
+  writer.Key("bf16_exact_matrices");
+  writer.Int64(matrices.exactlyBf16);
   writer.EndObject();
   context.spec.metadataJson.assign(buffer.GetString(), buffer.GetSize());
   return true;

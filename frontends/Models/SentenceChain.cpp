@@ -60,16 +60,17 @@ void requireSize(JsonFields &fields, const char *field, int64_t features) {
                            std::to_string(given));
 }
 
-/// Modules that read or write something else than the sentence vector.
-void requireSentenceEmbedding(JsonFields &fields) {
+/// What a module reads and writes: the sentence vector behind a Pooling, the
+/// token vectors in a chain without one, whose older modules do not say so.
+void requireInput(JsonFields &fields, bool onTokens) {
+  const char *expected = onTokens ? "token_embeddings" : "sentence_embedding";
   for (const char *field : {"module_input_name", "module_output_name"}) {
-    std::string name = fields.string(field, "sentence_embedding");
-    if (name == "token_embeddings")
-      fields.fail(field, "\"token_embeddings\" works on every token "
-                         "(ColBERT-like), which is not supported");
-    else if (name != "sentence_embedding")
-      fields.fail(field,
-                  "expected \"sentence_embedding\", but got \"" + name + "\"");
+    std::string name = fields.string(field, expected);
+    if (name != expected)
+      fields.fail(field, "expected \"" + std::string(expected) + "\" " +
+                             (onTokens ? "in a chain without a Pooling"
+                                       : "behind a Pooling") +
+                             ", but got \"" + name + "\"");
   }
 }
 
@@ -109,7 +110,6 @@ void readPooling(JsonFields &fields, int64_t &features,
 
 void readDense(JsonFields &fields, TensorBinder &tensors, int64_t &features,
                SentenceModule &module) {
-  requireSentenceEmbedding(fields);
   requireSize(fields, "in_features", features);
   if (!fields.has("out_features"))
     fields.fail("out_features", "is missing");
@@ -146,7 +146,8 @@ void readLayerNorm(JsonFields &fields, TensorBinder &tensors, int64_t features,
 }
 
 /// Reads an element of modules.json and appends it to the chain.
-void readModule(JsonFields &fields, bool isFirst, SentenceChain &chain) {
+void readModule(JsonFields &fields, bool isFirst, SentenceChain &chain,
+                std::vector<std::string> &notes) {
   std::string type = fields.string("type", "");
   std::string path = fields.string("path", "");
   if (!path.empty() && !isPlainRelativePath(path))
@@ -154,8 +155,6 @@ void readModule(JsonFields &fields, bool isFirst, SentenceChain &chain) {
                         "\"" +
                             path + "\"");
   std::string name = type.substr(type.rfind('.') + 1);
-  const char *onTokens =
-      " works on every token (ColBERT-like), which is not supported";
   if (isFirst) {
     chain.transformer = path;
     if (name != "Transformer")
@@ -163,21 +162,23 @@ void readModule(JsonFields &fields, bool isFirst, SentenceChain &chain) {
                   "expected a Transformer first, but got \"" + type + "\"");
     return;
   }
-  if (type.compare(0, 7, "pylate.") == 0) {
-    fields.fail("type", "\"" + type + "\"" + onTokens);
-    return;
-  }
   if (name == "Dropout")
     return; // Does nothing at inference.
+  if (name == "MultiVectorMask" && !chain.pools()) {
+    notes.push_back(fields.where() + ": rows of tokens that scoring leaves "
+                                     "out are given too");
+    return;
+  }
   for (const KindRow &row : kKinds) {
     if (name != row.name)
       continue;
-    bool pooled = !chain.modules.empty();
-    bool pools = row.kind == SentenceModule::Kind::Pooling;
-    if (pooled && pools)
-      fields.fail("type", "expected one Pooling, but got a second");
-    else if (!pooled && !pools)
-      fields.fail("type", "\"" + type + "\" before a Pooling" + onTokens);
+    if (row.kind == SentenceModule::Kind::Pooling) {
+      if (chain.pools())
+        fields.fail("type", "expected one Pooling, but got a second");
+      else if (!chain.modules.empty())
+        fields.fail("type", "expected nothing that works on every token "
+                            "before a Pooling");
+    }
     chain.modules.push_back({row.kind, path});
     return;
   }
@@ -186,10 +187,32 @@ void readModule(JsonFields &fields, bool isFirst, SentenceChain &chain) {
                           type + "\"");
 }
 
+/// PyLate normalizes the vectors of tokens without a module for it; folders of
+/// MultiVectorEncoder have one where they want it.
+bool normalizesTokens(const std::string &folder, const SentenceChain &chain,
+                      bool &result, std::string &error) {
+  result = false;
+  if (chain.modules.empty() || chain.pools())
+    return true;
+  for (const SentenceChain::Module &module : chain.modules)
+    if (module.kind == SentenceModule::Kind::Normalize)
+      return true;
+  result = true;
+  std::string path = joinPath(folder, "config_sentence_transformers.json");
+  if (!fileExists(path))
+    return true;
+  JsonValue document;
+  if (!readJsonFile(path, {}, document, error))
+    return false;
+  JsonFields fields(document, path);
+  result = fields.string("model_type", "ColBERT") == "ColBERT";
+  return fields.ok(error);
+}
+
 } // namespace
 
 bool readSentenceChain(const std::string &folder, SentenceChain &chain,
-                       std::string &error) {
+                       std::vector<std::string> &notes, std::string &error) {
   chain = SentenceChain();
   std::string path = joinPath(folder, "modules.json");
   if (!fileExists(path))
@@ -205,10 +228,15 @@ bool readSentenceChain(const std::string &folder, SentenceChain &chain,
   for (size_t i = 0; i < document.elements.size(); ++i) {
     JsonFields fields(document.elements[i],
                       path + ": module " + std::to_string(i));
-    readModule(fields, i == 0, chain);
+    readModule(fields, i == 0, chain, notes);
     if (!fields.ok(error))
       return false;
   }
+  bool normalizes;
+  if (!normalizesTokens(folder, chain, normalizes, error))
+    return false;
+  if (normalizes)
+    chain.modules.push_back({SentenceModule::Kind::Normalize, ""});
   return true;
 }
 
@@ -248,10 +276,11 @@ bool bindSentenceChain(const std::string &folder, const SentenceChain &chain,
                                "without a prompt");
       break;
     case Kind::Dense:
+      requireInput(fields, !chain.pools());
       readDense(fields, tensors, features, module);
       break;
     case Kind::Normalize:
-      requireSentenceEmbedding(fields);
+      requireInput(fields, !chain.pools());
       break;
     case Kind::LayerNorm:
       readLayerNorm(fields, tensors, features, module);

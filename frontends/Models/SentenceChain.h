@@ -22,15 +22,20 @@ struct SentenceChain {
     SentenceModule::Kind kind;
     std::string path; ///< Relative to the model's folder.
   };
-  std::string transformer;     ///< Relative folder of the model; often empty.
-  std::vector<Module> modules; ///< Behind it: a Pooling first, or nothing.
+  std::string transformer; ///< Relative folder of the model; often empty.
+  /// Behind it: a Pooling first, or modules that work on every token.
+  std::vector<Module> modules;
+  bool pools() const {
+    return !modules.empty() && modules[0].kind == SentenceModule::Kind::Pooling;
+  }
 };
 
-/// Reads `folder`/modules.json; without that file the chain is empty. False
-/// with `error` if it is malformed or has a module that is not supported,
-/// such as those that work on every token.
+/// Reads `folder`/modules.json; without that file the chain is empty. A chain
+/// of PyLate on every token ends with a Normalize, which its folder leaves out.
+/// False with `error` if the file is malformed or has a module that is not
+/// supported, such as one on tokens before a Pooling.
 bool readSentenceChain(const std::string &folder, SentenceChain &chain,
-                       std::string &error);
+                       std::vector<std::string> &notes, std::string &error);
 
 /// Reads the modules' configs and tensors. `hidden` is the size of the token
 /// vectors, `files` receives the files that tensors stand in.

@@ -26,6 +26,9 @@ struct Dim {
   const char *field;
 };
 
+bool startsWith(const std::string &text, const std::string &prefix);
+bool endsWith(const std::string &text, const std::string &suffix);
+
 /// Names joined with commas, at most eight, then "and N more".
 std::string listText(const std::vector<std::string> &names);
 
@@ -44,16 +47,37 @@ public:
   const std::map<std::string, CheckpointTensor> &all() const { return byName; }
   /// A stored tensor's size along `axis`, or `missing` if it has no such axis.
   int64_t dim(const std::string &name, size_t axis, int64_t missing) const;
+  /// Highest number behind `start` in the names, as in "layers.7.", plus one.
+  int64_t countNumbered(const std::string &start) const;
 
-  /// Takes a tensor of this shape, stored as F32, F16 or BF16.
+  /// Takes a tensor of this shape, stored as F32, F16 or BF16. Of matrices all
+  /// values are looked at, up to the first that is not one of bf16.
   TensorRef take(const std::string &name, const std::vector<Dim> &shape);
+  /// Takes a tensor with one element, of shape [] or [1]; 0 if it is wrong.
+  double takeScalar(const std::string &name);
   /// `<stored>.weight` [out, in] and `<stored>.bias` [out]; `name` names the
   /// layer in IR and errors.
   LinearSpec linear(const std::string &name, const std::string &stored, Dim out,
                     Dim in, bool bias = true);
+  /// `count` rows from `first` of such a linear, whose checkpoint keeps several
+  /// on top of each other.
+  LinearSpec linearRows(const std::string &name, const std::string &stored,
+                        Dim out, Dim in, bool bias, int64_t first,
+                        int64_t count);
   /// `<stored>.weight` and `.bias`, in old checkpoints `.gamma` and `.beta`.
   NormSpec norm(const std::string &name, const std::string &stored, Dim size,
-                double epsilon);
+                double epsilon, bool bias = true);
+  /// `<stored>.weight` of a root-mean-square norm.
+  NormSpec rmsNorm(const std::string &name, const std::string &stored, Dim size,
+                   double epsilon);
+  /// The word table and a masked LM's decoder [vocabulary, hidden], of which a
+  /// checkpoint may store either if they are tied: the name of the table.
+  std::string tableName(const std::string &words, const std::string &decoder,
+                        bool tied) const;
+  /// The decoder's weight: `words`, which a decoder that is stored too must
+  /// equal, or its own if not tied.
+  TensorRef decoder(const TensorRef &words, const std::string &decoder,
+                    bool tied, Dim vocabulary, Dim hidden);
   /// Two tensors that must hold the same bytes, because the model ties them.
   void requireEqual(const std::string &first, const std::string &second);
   /// A problem found elsewhere.
@@ -73,6 +97,7 @@ private:
   std::string where;
   std::map<std::string, CheckpointTensor> byName;
   std::set<std::string> taken, usedFiles;
+  std::map<std::string, bool> exactlyBf16; ///< Of the matrices taken.
   /// Outputs may share a tensor; it is reported once.
   static void add(std::vector<std::string> &list, const std::string &text);
 

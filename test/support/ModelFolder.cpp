@@ -77,6 +77,63 @@ void TemporaryFolder::write(const std::string &file,
   stream << bytes;
 }
 
+void ModelFolder::add(const std::string &name, int64_t rows, int64_t columns,
+                      const std::string &type) {
+  StoredTensor tensor;
+  tensor.type = type;
+  tensor.shape = {rows};
+  if (columns)
+    tensor.shape.push_back(columns);
+  size_t elements = static_cast<size_t>(rows * (columns ? columns : 1));
+  if (type == "F32")
+    for (size_t i = 0; i < elements; ++i) {
+      float value = static_cast<float>(tensors.size()) + 0.25f * float(i % 7);
+      char bytes[4];
+      std::memcpy(bytes, &value, 4);
+      tensor.bytes.append(bytes, 4);
+    }
+  tensors[name] = tensor;
+}
+
+void ModelFolder::addLinear(const std::string &name, int64_t out, int64_t in) {
+  add(name + ".weight", out, in);
+  add(name + ".bias", out);
+}
+
+void ModelFolder::addNorm(const std::string &name, int64_t size) {
+  add(name + ".weight", size);
+  add(name + ".bias", size);
+}
+
+void ModelFolder::write(const TemporaryFolder &folder) const {
+  std::string json;
+  for (const auto &[field, value] : config)
+    json += (json.empty() ? "{" : ",\n") + std::string("\"") + field +
+            "\": " + value;
+  folder.write("config.json", json + "}\n");
+  for (const auto &[name, bytes] : files)
+    folder.write(name, bytes);
+  if (shards == 1) {
+    folder.write("model.safetensors", safeTensorsBytes(tensors));
+    return;
+  }
+  std::vector<StoredTensors> parts(static_cast<size_t>(shards));
+  std::string map;
+  size_t next = 0;
+  for (const auto &[name, tensor] : tensors) {
+    size_t shard = next++ % parts.size();
+    parts[shard][name] = tensor;
+    map += (map.empty() ? "" : ",") + std::string("\"") + name +
+           "\": \"shard-" + std::to_string(shard) + ".safetensors\"";
+  }
+  for (size_t i = 0; i < parts.size(); ++i)
+    folder.write("shard-" + std::to_string(i) + ".safetensors",
+                 safeTensorsBytes(parts[i]));
+  folder.write("model.safetensors.index.json",
+               "{\"metadata\": {\"total_size\": 1.0}, \"weight_map\": {" + map +
+                   "}}");
+}
+
 BertFolder::BertFolder(const std::string &prefix) {
   config = {{"model_type", "\"bert\""},
             {"architectures", "[\"BertModel\"]"},
@@ -108,67 +165,78 @@ BertFolder::BertFolder(const std::string &prefix) {
   addLinear(prefix + "pooler.dense", hidden, hidden);
 }
 
-void BertFolder::add(const std::string &name, int64_t rows, int64_t columns,
-                     const std::string &type) {
-  StoredTensor tensor;
-  tensor.type = type;
-  tensor.shape = {rows};
-  if (columns)
-    tensor.shape.push_back(columns);
-  size_t elements = static_cast<size_t>(rows * (columns ? columns : 1));
-  if (type == "F32")
-    for (size_t i = 0; i < elements; ++i) {
-      float value = static_cast<float>(tensors.size()) + 0.25f * float(i % 7);
-      char bytes[4];
-      std::memcpy(bytes, &value, 4);
-      tensor.bytes.append(bytes, 4);
-    }
-  tensors[name] = tensor;
-}
-
-void BertFolder::addLinear(const std::string &name, int64_t out, int64_t in) {
-  add(name + ".weight", out, in);
-  add(name + ".bias", out);
-}
-
-void BertFolder::addNorm(const std::string &name, int64_t size) {
-  add(name + ".weight", size);
-  add(name + ".bias", size);
-}
-
 void BertFolder::addMaskedLM() {
   addLinear("cls.predictions.transform.dense", hidden, hidden);
   addNorm("cls.predictions.transform.LayerNorm", hidden);
   add("cls.predictions.bias", vocabulary);
 }
 
-void BertFolder::write(const TemporaryFolder &folder) const {
-  std::string json;
-  for (const auto &[field, value] : config)
-    json += (json.empty() ? "{" : ",\n") + std::string("\"") + field +
-            "\": " + value;
-  folder.write("config.json", json + "}\n");
-  for (const auto &[name, bytes] : files)
-    folder.write(name, bytes);
-  if (shards == 1) {
-    folder.write("model.safetensors", safeTensorsBytes(tensors));
-    return;
+ModernBertFolder::ModernBertFolder(const std::string &prefix) {
+  config = {{"model_type", "\"modernbert\""},
+            {"architectures", "[\"ModernBertModel\"]"},
+            {"vocab_size", std::to_string(vocabulary)},
+            {"hidden_size", std::to_string(hidden)},
+            {"num_hidden_layers", std::to_string(layers)},
+            {"num_attention_heads", "2"},
+            {"intermediate_size", std::to_string(feedForward)},
+            {"max_position_embeddings", std::to_string(positions)},
+            {"pad_token_id", "3"}};
+  add(prefix + "embeddings.tok_embeddings.weight", vocabulary, hidden);
+  add(prefix + "embeddings.norm.weight", hidden);
+  for (int64_t i = 0; i < layers; ++i) {
+    std::string layer = prefix + "layers." + std::to_string(i) + ".";
+    if (i > 0)
+      add(layer + "attn_norm.weight", hidden);
+    add(layer + "attn.Wqkv.weight", 3 * hidden, hidden);
+    add(layer + "attn.Wo.weight", hidden, hidden);
+    add(layer + "mlp_norm.weight", hidden);
+    add(layer + "mlp.Wi.weight", 2 * feedForward, hidden);
+    add(layer + "mlp.Wo.weight", hidden, feedForward);
   }
-  std::vector<StoredTensors> parts(static_cast<size_t>(shards));
-  std::string map;
-  size_t next = 0;
-  for (const auto &[name, tensor] : tensors) {
-    size_t shard = next++ % parts.size();
-    parts[shard][name] = tensor;
-    map += (map.empty() ? "" : ",") + std::string("\"") + name +
-           "\": \"shard-" + std::to_string(shard) + ".safetensors\"";
+  add(prefix + "final_norm.weight", hidden);
+}
+
+void ModernBertFolder::addHead() {
+  add("head.dense.weight", hidden, hidden);
+  add("head.norm.weight", hidden);
+}
+
+Lfm2Folder::Lfm2Folder(const std::string &prefix) {
+  config = {{"model_type", "\"lfm2\""},
+            {"architectures", "[\"Lfm2BidirectionalModel\"]"},
+            {"vocab_size", std::to_string(vocabulary)},
+            {"hidden_size", std::to_string(hidden)},
+            {"num_hidden_layers", std::to_string(layers)},
+            {"num_attention_heads", std::to_string(heads)},
+            {"num_key_value_heads", std::to_string(keyValueHeads)},
+            {"intermediate_size", std::to_string(feedForward)},
+            {"block_auto_adjust_ff_dim", "false"},
+            {"layer_types", R"(["conv", "full_attention", "conv"])"},
+            {"max_position_embeddings", std::to_string(positions)}};
+  add(prefix + "embed_tokens.weight", vocabulary, hidden);
+  for (int64_t i = 0; i < layers; ++i) {
+    std::string layer = prefix + "layers." + std::to_string(i) + ".";
+    add(layer + "operator_norm.weight", hidden);
+    add(layer + "ffn_norm.weight", hidden);
+    if (i == 1) {
+      std::string attention = layer + "self_attn.";
+      add(attention + "q_proj.weight", heads * headSize, hidden);
+      add(attention + "k_proj.weight", keyValueHeads * headSize, hidden);
+      add(attention + "v_proj.weight", keyValueHeads * headSize, hidden);
+      add(attention + "out_proj.weight", hidden, heads * headSize);
+      add(attention + "q_layernorm.weight", headSize);
+      add(attention + "k_layernorm.weight", headSize);
+    } else {
+      add(layer + "conv.in_proj.weight", 3 * hidden, hidden);
+      add(layer + "conv.conv.weight", hidden, 3);
+      tensors[layer + "conv.conv.weight"].shape = {hidden, 1, 3};
+      add(layer + "conv.out_proj.weight", hidden, hidden);
+    }
+    add(layer + "feed_forward.w1.weight", feedForward, hidden);
+    add(layer + "feed_forward.w3.weight", feedForward, hidden);
+    add(layer + "feed_forward.w2.weight", hidden, feedForward);
   }
-  for (size_t i = 0; i < parts.size(); ++i)
-    folder.write("shard-" + std::to_string(i) + ".safetensors",
-                 safeTensorsBytes(parts[i]));
-  folder.write("model.safetensors.index.json",
-               "{\"metadata\": {\"total_size\": 1.0}, \"weight_map\": {" + map +
-                   "}}");
+  add(prefix + "embedding_norm.weight", hidden);
 }
 
 } // namespace encast::test

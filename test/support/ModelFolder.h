@@ -1,8 +1,8 @@
 //===- ModelFolder.h - model folders made by tests --------------*- C++ -*-===//
 ///
 /// \file
-/// Writes safetensors files, and temporary folders with the files of a tiny
-/// BERT, which tests then bend out of shape.
+/// Writes safetensors files, and temporary folders with the files of tiny
+/// models, which tests then bend out of shape.
 //===----------------------------------------------------------------------===//
 
 #ifndef ENCAST_TEST_SUPPORT_MODELFOLDER_H
@@ -50,8 +50,8 @@ private:
   std::string folder;
 };
 
-/// The files of a BERT model that tests change before write().
-struct BertFolder {
+/// The files of a model that tests change before write().
+struct ModelFolder {
   /// config.json as field to JSON text.
   std::map<std::string, std::string> config;
   StoredTensors tensors;
@@ -60,12 +60,6 @@ struct BertFolder {
   /// A checkpoint is one file unless this is more than 1.
   int shards = 1;
 
-  static constexpr int64_t hidden = 8, feedForward = 12, layers = 2;
-  static constexpr int64_t vocabulary = 11, positions = 16, types = 2;
-
-  /// A base model with pooler, its tensors behind `prefix`.
-  explicit BertFolder(const std::string &prefix = "");
-
   /// Adds a tensor [rows, columns], or [rows] if columns is 0. Each gets
   /// values of its own.
   void add(const std::string &name, int64_t rows, int64_t columns = 0,
@@ -73,9 +67,39 @@ struct BertFolder {
   /// Adds `name`.weight [out, in] and `name`.bias [out].
   void addLinear(const std::string &name, int64_t out, int64_t in);
   void addNorm(const std::string &name, int64_t size);
+  void write(const TemporaryFolder &folder) const;
+};
+
+struct BertFolder : ModelFolder {
+  static constexpr int64_t hidden = 8, feedForward = 12, layers = 2;
+  static constexpr int64_t vocabulary = 11, positions = 16, types = 2;
+
+  /// A base model with pooler, its tensors behind `prefix`.
+  explicit BertFolder(const std::string &prefix = "");
+
   /// Adds the masked LM head, its decoder tied to the word table.
   void addMaskedLM();
-  void write(const TemporaryFolder &folder) const;
+};
+
+struct ModernBertFolder : ModelFolder {
+  static constexpr int64_t hidden = 8, feedForward = 12, layers = 4;
+  static constexpr int64_t vocabulary = 11, positions = 64;
+
+  /// A base model without biases, its tensors behind `prefix`.
+  explicit ModernBertFolder(const std::string &prefix = "");
+
+  /// Adds what all heads have in front of their last linear.
+  void addHead();
+};
+
+struct Lfm2Folder : ModelFolder {
+  static constexpr int64_t hidden = 16, feedForward = 24, layers = 3;
+  static constexpr int64_t vocabulary = 11, positions = 64;
+  static constexpr int64_t heads = 4, keyValueHeads = 2, headSize = 4;
+
+  /// A bidirectional base model with attention in layer 1, its tensors behind
+  /// `prefix`.
+  explicit Lfm2Folder(const std::string &prefix = "");
 };
 
 } // namespace encast::test

@@ -216,4 +216,16 @@ TEST(JsonFields, KeepsTheFirstError) {
             "f.json: b: expected an integer from 1 to 2, but got 0");
 }
 
+TEST(JsonFields, TakesOverTheErrorOfAPart) {
+  auto read = [](JsonFields &fields) {
+    JsonFields part(*fields.get("part"), fields.where() + ": part");
+    part.integer("size", 1, 1, 2);
+    fields.adopt(part);
+    fields.boolean("b", false);
+  };
+  EXPECT_EQ(fieldError(R"({"part": {"size": 3}, "b": 1})", read),
+            "f.json: part: size: expected an integer from 1 to 2, but got 3");
+  EXPECT_EQ(fieldError(R"({"part": {"size": 2}, "b": true})", read), "");
+}
+
 } // namespace

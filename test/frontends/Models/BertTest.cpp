@@ -1,68 +1,11 @@
 //===- BertTest.cpp - importing BERT folders ------------------------------===//
 
-#include "frontends/Models/ModelSpec.h"
-#include "test/support/ModelFolder.h"
-
-#include <gtest/gtest.h>
+#include "test/frontends/Models/ImportFolder.h"
 
 using namespace encast;
-using encast::test::BertFolder;
-using encast::test::TemporaryFolder;
+using namespace encast::test;
 
 namespace {
-
-/// The result of importing a folder.
-struct Import {
-  bool ok = false;
-  ModelSpec spec;
-  std::vector<std::string> notes;
-  std::string error, folder;
-
-  std::vector<std::string> outputs() const {
-    std::vector<std::string> names;
-    for (const OutputSpec &output : spec.outputs)
-      names.push_back(output.name);
-    return names;
-  }
-  std::string defaultOutput() const {
-    return spec.outputs[static_cast<size_t>(spec.defaultOutput)].name;
-  }
-  bool errorHas(const std::string &text) const {
-    return !ok && error.find(text) != std::string::npos;
-  }
-  bool noteHas(const std::string &text) const {
-    for (const std::string &note : notes)
-      if (note.find(text) != std::string::npos)
-        return true;
-    return false;
-  }
-};
-
-Import import(const BertFolder &model, const ImportOptions &options = {}) {
-  TemporaryFolder folder;
-  model.write(folder);
-  Import result;
-  result.folder = folder.path();
-  result.ok = importHuggingFace(folder.path(), options, result.spec,
-                                result.notes, result.error);
-  EXPECT_EQ(result.ok, result.error.empty()) << result.error;
-  EXPECT_EQ(result.error.find('\n'), std::string::npos) << result.error;
-  return result;
-}
-
-ImportOptions task(const std::string &name) {
-  ImportOptions options;
-  options.task = name;
-  return options;
-}
-
-ImportOptions outputs(const std::vector<std::string> &names) {
-  ImportOptions options;
-  options.outputs = names;
-  return options;
-}
-
-using Names = std::vector<std::string>;
 
 TEST(Bert, FillsTheSpecOfABaseModel) {
   Import result = import(BertFolder("bert."));
@@ -240,6 +183,7 @@ TEST(Bert, RefusesConfigFieldsThatAreAbsurd) {
            {"pad_token_id", "-2"},
            {"architectures", "\"BertModel\""},
            {"architectures", "[\"BertLMHeadModel\"]"},
+           {"architectures", "[\"BertForRuleMatching\"]"},
            {"architectures", "[3]"},
            {"auto_map", "{\"AutoModel\": \"x--modeling.Model\"}"},
            {"auto_map", "[\"x\"]"},
@@ -270,8 +214,9 @@ TEST(Bert, AcceptsHarmlessNullsAndEmptyFields) {
 TEST(Bert, RefusesUnknownFamiliesWithTheListOfKnownOnes) {
   BertFolder model;
   model.config["model_type"] = "\"deberta-v2\"";
-  EXPECT_TRUE(import(model).errorHas("model_type: expected one of bert, but "
-                                     "got \"deberta-v2\""));
+  EXPECT_TRUE(import(model).errorHas(
+      "model_type: expected one of bert, lfm2, modernbert, but "
+      "got \"deberta-v2\""));
   model.config.erase("model_type");
   EXPECT_TRUE(
       import(model).errorHas("model_type: is missing, expected one of bert"));
@@ -298,7 +243,7 @@ TEST(Bert, AnAbsentFieldTakesTheFamilysDefaultAndANote) {
   model.config.erase("layer_norm_eps");
   Import result = import(model);
   ASSERT_TRUE(result.ok) << result.error;
-  EXPECT_TRUE(result.noteHas("has no type_vocab_size, BERT's default 2"));
+  EXPECT_TRUE(result.noteHas("has no type_vocab_size, the default 2"));
   EXPECT_EQ(result.spec.activation, "gelu");
   EXPECT_EQ(result.spec.embedding.norm.epsilon, 1e-12);
 
@@ -610,6 +555,8 @@ TEST(Bert, AnUnknownTaskListsTheKnownOnes) {
             "token-classification, question-answering");
   EXPECT_TRUE(import(BertFolder(), task("sentence-similarity"))
                   .errorHas("needs a modules.json"));
+  EXPECT_TRUE(import(BertFolder(), task("rule-matching"))
+                  .errorHas("--task: unknown task 'rule-matching'"));
 }
 
 TEST(Bert, WithoutArchitecturesNoHeadIsTaken) {

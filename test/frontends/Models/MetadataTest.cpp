@@ -43,7 +43,22 @@ protected:
 
 TEST_F(Metadata, ABareModelHasTypeClassAndTask) {
   EXPECT_EQ(json(), R"({"model_type":"bert","architecture":"BertModel",)"
-                    R"("task":"feature-extraction"})");
+                    R"("task":"feature-extraction",)"
+                    R"("matrices":13,"bf16_exact_matrices":13})");
+}
+
+TEST_F(Metadata, CountsMatricesOnceAndThoseThatAreExactlyBf16) {
+  model.config["architectures"] = "[\"BertForMaskedLM\"]";
+  model.addMaskedLM();
+  // Two layers of six, the pooler, the transform, and the tied decoder.
+  EXPECT_TRUE(has(R"("matrices":15,"bf16_exact_matrices":15)"));
+  model.tensors["bert.encoder.layer.1.output.dense.weight"].bytes[9] = 1;
+  model.tensors["bert.embeddings.word_embeddings.weight"].bytes[0] = 1;
+  EXPECT_TRUE(has(R"("matrices":15,"bf16_exact_matrices":13)"));
+  // A vector or a table is no matrix of a linear.
+  model.tensors["bert.pooler.dense.bias"].bytes[0] = 1;
+  model.tensors["bert.embeddings.position_embeddings.weight"].bytes[0] = 1;
+  EXPECT_TRUE(has(R"("matrices":15,"bf16_exact_matrices":13)"));
 }
 
 TEST_F(Metadata, LabelsAreOrderedByTheirNumber) {
@@ -111,7 +126,7 @@ TEST_F(Metadata, KeepsPromptsAndLengthOfSentenceTransformers) {
       R"({"max_seq_length": 128, "do_lower_case": false})";
   EXPECT_TRUE(has(R"("prompts":{"query":"query: ","document":"\"doc\": "},)"
                   R"("default_prompt":"query","similarity":"dot",)"
-                  R"("max_seq_length":128,"do_lower_case":false})"));
+                  R"("max_seq_length":128,"do_lower_case":false,"matrices")"));
 }
 
 TEST_F(Metadata, SimilarityIsCosineUnlessSaid) {

@@ -49,6 +49,15 @@ protected:
     model.files["2_Dense/config.json"] = config;
     model.files["2_Dense/model.safetensors"] = safeTensorsBytes(tensors);
   }
+  /// A projection of every token from 8 to 4, as PyLate writes it.
+  void setTokenChain() {
+    setModules({{"pylate.models.Dense.Dense", "1_Dense"}});
+    model.files["1_Dense/config.json"] =
+        R"({"in_features": 8, "out_features": 4, "bias": false,
+            "activation_function": "torch.nn.modules.linear.Identity"})";
+    model.files["1_Dense/model.safetensors"] =
+        safeTensorsBytes({{"linear.weight", {"F32", {4, 8}, ""}}});
+  }
   bool import() {
     TemporaryFolder folder;
     model.write(folder);
@@ -288,20 +297,120 @@ TEST_F(SentenceChain, RefusesBadDenseFolders) {
   EXPECT_TRUE(refuses("2_Dense/pytorch_model.bin: pickled"));
 }
 
-TEST_F(SentenceChain, RefusesModulesThatWorkOnTokens) {
+TEST_F(SentenceChain, ModulesBehindAPoolingReadItsVector) {
   setDense(R"({"in_features": 8, "out_features": 4,
                "module_input_name": "token_embeddings"})",
            linear);
-  EXPECT_TRUE(refuses("module_input_name: \"token_embeddings\" works on every "
-                      "token (ColBERT-like), which is not supported"));
+  EXPECT_TRUE(refuses("module_input_name: expected \"sentence_embedding\" "
+                      "behind a Pooling, but got \"token_embeddings\""));
   setDense(R"({"in_features": 8, "out_features": 4,
                "module_output_name": "other"})",
            linear);
   EXPECT_TRUE(refuses("module_output_name: expected \"sentence_embedding\""));
-  setModules({{"sentence_transformers.models.Dense", "2_Dense"}});
-  EXPECT_TRUE(refuses("before a Pooling works on every token"));
-  setModules({{"pylate.models.Dense.Dense", "1_Dense"}});
-  EXPECT_TRUE(refuses("(ColBERT-like), which is not supported"));
+}
+
+TEST_F(SentenceChain, WithoutAPoolingItGivesAVectorPerToken) {
+  setTokenChain();
+  ASSERT_TRUE(import()) << error;
+  ASSERT_EQ(spec.outputs.size(), 3u);
+  EXPECT_EQ(spec.outputs[2].name, "token_embeddings");
+  EXPECT_EQ(spec.outputs[2].kind, OutputSpec::Kind::TokenEmbeddings);
+  EXPECT_EQ(spec.outputs[static_cast<size_t>(spec.defaultOutput)].name,
+            "last_hidden_state");
+  EXPECT_TRUE(spec.attendedLength);
+  ASSERT_EQ(spec.sentence.size(), 2u);
+  EXPECT_EQ(spec.sentence[0].kind, Kind::Dense);
+  EXPECT_EQ(spec.sentence[0].activation, "none");
+  EXPECT_EQ(spec.sentence[0].dense.name, "1_Dense.linear");
+  EXPECT_FALSE(spec.sentence[0].dense.bias.present());
+  EXPECT_EQ(spec.sentence[1].kind, Kind::Normalize);
+  options.outputs = {"last_hidden_state"};
+  ASSERT_TRUE(import()) << error;
+  EXPECT_TRUE(spec.sentence.empty());
+  EXPECT_TRUE(spec.attendedLength);
+  setPooling("{}");
+  ASSERT_TRUE(import()) << error;
+  EXPECT_FALSE(spec.attendedLength);
+}
+
+TEST_F(SentenceChain, TokensAreNormalizedAsPyLateDoesOrAsTheFolderSays) {
+  auto kinds = [&](const std::string &type) {
+    setTokenChain();
+    model.files["config_sentence_transformers.json"] =
+        "{\"model_type\": \"" + type + "\"}";
+    EXPECT_TRUE(import()) << error;
+    return spec.sentence.size();
+  };
+  EXPECT_EQ(kinds("ColBERT"), 2u);
+  EXPECT_EQ(kinds("MultiVectorEncoder"), 1u);
+  model.files["modules.json"].insert(
+      model.files["modules.json"].size() - 1,
+      R"(,{"path": "3_Mask", "type": "a.MultiVectorMask"},
+          {"path": "4_Normalize", "type": "a.Normalize"})");
+  model.files["4_Normalize/config.json"] =
+      R"({"module_input_name": "token_embeddings"})";
+  for (const char *type : {"MultiVectorEncoder", "ColBERT"}) {
+    model.files["config_sentence_transformers.json"] =
+        "{\"model_type\": \"" + std::string(type) + "\"}";
+    ASSERT_TRUE(import()) << error;
+    EXPECT_EQ(spec.sentence.size(), 2u);
+    ASSERT_FALSE(notes.empty());
+    EXPECT_NE(notes[0].find("rows of tokens that scoring leaves out"),
+              std::string::npos);
+  }
+  model.files["config_sentence_transformers.json"] = R"({"model_type": 3})";
+  model.files.erase("4_Normalize/config.json");
+  setTokenChain();
+  EXPECT_TRUE(refuses("config_sentence_transformers.json: model_type: "));
+}
+
+TEST_F(SentenceChain, RefusesATokenChainThatReadsAnotherVector) {
+  setTokenChain();
+  model.files["1_Dense/config.json"] =
+      R"({"in_features": 8, "out_features": 4, "bias": false,
+          "module_input_name": "sentence_embedding"})";
+  EXPECT_TRUE(refuses("module_input_name: expected \"token_embeddings\" in a "
+                      "chain without a Pooling, but got "
+                      "\"sentence_embedding\""));
+  setModules({{"a.Dense", "1_Dense"}, {"a.Pooling", "2_Pooling"}});
+  EXPECT_TRUE(refuses("expected nothing that works on every token before a "
+                      "Pooling"));
+}
+
+TEST_F(SentenceChain, MetadataHasWhatLateInteractionNeeds) {
+  setTokenChain();
+  ASSERT_TRUE(import()) << error;
+  EXPECT_NE(spec.metadataJson.find(R"("similarity":"MaxSim")"),
+            std::string::npos);
+  model.files["config_sentence_transformers.json"] =
+      R"({"query_prefix": "[Q] ", "document_prefix": "[D] ",
+          "query_length": 32, "document_length": 512,
+          "do_query_expansion": true, "attend_to_expansion_tokens": false,
+          "similarity_fn_name": "maxsim"})";
+  ASSERT_TRUE(import()) << error;
+  EXPECT_NE(spec.metadataJson.find(
+                R"("similarity":"maxsim","query_prefix":"[Q] ",)"
+                R"("document_prefix":"[D] ","query_length":32,)"
+                R"("document_length":512,"do_query_expansion":true,)"
+                R"("attend_to_expansion_tokens":false,)"),
+            std::string::npos)
+      << spec.metadataJson;
+  for (const auto &[field, value] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"query_prefix", "3"},
+           {"query_length", "0"},
+           {"document_length", "\"long\""},
+           {"do_query_expansion", "1"}}) {
+    model.files["config_sentence_transformers.json"] =
+        "{\"" + field + "\": " + value + "}";
+    EXPECT_TRUE(refuses(field + ": expected ")) << error;
+  }
+}
+
+TEST_F(SentenceChain, AStanfordProjectionBesideAChainIsNotMeant) {
+  setTokenChain();
+  model.files["artifact.metadata"] = "{}";
+  EXPECT_TRUE(import()) << error;
 }
 
 TEST_F(SentenceChain, RefusesUnknownOrMisplacedModules) {
