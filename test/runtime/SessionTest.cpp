@@ -169,7 +169,6 @@ TEST_F(SessionTest, reserve_maps_exactly_the_memory_needed) {
   EXPECT_EQ(counts.allocated, counts.freed);
 }
 
-/// 128,000 tokens are the most of any model so far; 2^31 are refused below.
 TEST_F(SessionTest, memory_of_the_process_grows_by_the_arena_only) {
   auto resident = [] {
     long size = 0, pages = 0;

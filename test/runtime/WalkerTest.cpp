@@ -174,6 +174,26 @@ INSTANTIATE_TEST_SUITE_P(Cuts, Walker,
                                          Cut{300, 1, 300, 300, kRuns},
                                          Cut{14, 6, 10, 7, kRuns}));
 
+// As long as LFM2.5 allows, in cuts as compiled models have them.
+TEST(WalkerCut, a_sequence_of_128000_tokens_is_computed_once) {
+  TemporaryFolder folder;
+  TestArtifact artifact;
+  artifact.maxTokens = 128000;
+  artifact.requiredFeatures = ENCAST_FEATURE_ATTENDED_LENGTH;
+  artifact.maxRows = 96;
+  artifact.queryRows = 192;
+  artifact.rowTile = 48;
+  Model model = openModel(artifact.write(folder.path("model.so")));
+  Session session = createSession(model.get(), sessionOptions(2));
+  ASSERT_EQ(encast_session_reserve(session.get(), 128100, 2, 1, nullptr),
+            ENCAST_OK);
+  Batch batch;
+  batch.add(std::vector<int64_t>(100, 43));
+  batch.add(std::vector<int64_t>(128000, 42));
+  batch.attended = {100, 127001};
+  ASSERT_NO_FATAL_FAILURE(expectAll(batch, 1, run(session.get(), batch, 1)));
+}
+
 // In a run with more threads than tiles of max_rows.
 TEST(WalkerCut, attention_is_cut_for_all_threads) {
   TemporaryFolder folder;

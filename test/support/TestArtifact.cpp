@@ -226,7 +226,7 @@ Bytes TestArtifact::descriptor(uint64_t address, const Bytes &library) const {
   header.required_features = requiredFeatures;
   header.header_bytes = sizeof(header);
   header.vocabulary = TEST_VOCABULARY;
-  header.max_tokens = TEST_MAX_TOKENS;
+  header.max_tokens = maxTokens;
   header.token_types = TEST_TYPES;
   header.pad_id = 0;
   header.hidden = TEST_HIDDEN;

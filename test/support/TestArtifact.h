@@ -42,6 +42,7 @@ struct TestArtifact {
   std::string family = "test", metadata = "{\"licence\": \"none\"}";
   uint32_t abiVersion = ENCAST_ABI_VERSION;
   uint64_t requiredFeatures = 0;
+  int64_t maxTokens = TEST_MAX_TOKENS;
   std::vector<TestVariant> variants = {TestVariant()};
   /// How steps over rows and attention are cut.
   uint32_t maxRows = 16, rowTile = 4, splitRows = 16, queryRows = 8;
