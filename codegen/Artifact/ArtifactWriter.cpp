@@ -95,6 +95,8 @@ std::string recipeKey(const WeightRecipe &recipe) {
     append(step.factor);
     append(step.group);
     append(step.padded);
+    append(step.planes);
+    append(step.theta);
   }
   return key;
 }

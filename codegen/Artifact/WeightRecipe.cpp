@@ -21,14 +21,23 @@ namespace {
 using Kind = RecipeStep::Kind;
 
 constexpr int64_t kPanelColumns = 16;
+/// A pair of tiles of bf16: 32 columns at 32 k, of one plane 1024 elements.
+constexpr int64_t kTileColumns = 16, kPairColumns = 32, kTileK = 32,
+                  kTileElements = kTileColumns * kTileK,
+                  kPairElements = kPairColumns * kTileK;
+constexpr int64_t kMaxPlanes = 3;
+constexpr int64_t kMaxGroup = 65536;
 /// Elements of a block of rows: with its scratch it stays in L2.
 constexpr int64_t kBlockElements = 1 << 16;
 /// Most steps visited for one block. Recipes of models have tens; a step that
 /// is shared again and again would double the work each time.
 constexpr int64_t kMaxVisits = 4096;
-/// Most elements of a weight for one of its tensors; padding a row to a panel
-/// takes 16. Keeps a wrong recipe from asking for more memory than there is.
-constexpr int64_t kMaxGrowth = 64;
+/// Most elements of a weight for one of its tensors, unless they are few;
+/// padding a row to a panel takes 16, to tiles of three planes 96. Keeps a
+/// wrong recipe from asking for more memory than there is.
+constexpr int64_t kMaxGrowth = 128, kFewElements = 1 << 20;
+/// Most elements of a table that no tensor asks for.
+constexpr int64_t kMaxTableElements = 1 << 30;
 
 constexpr uint32_t kF32Exponent = 0x7f800000;
 constexpr uint16_t kF16Exponent = 0x7c00, kBF16Exponent = 0x7f80;
@@ -57,16 +66,26 @@ const char *kindName(Kind kind) {
     return "concat";
   case Kind::Slice:
     return "slice";
+  case Kind::SliceColumns:
+    return "slice columns";
   case Kind::Add:
     return "add";
   case Kind::Scale:
     return "scale";
   case Kind::Cast:
     return "cast";
+  case Kind::Transpose:
+    return "transpose";
   case Kind::PadRows:
     return "pad rows";
+  case Kind::Interleave:
+    return "interleave";
   case Kind::PackPanels:
     return "pack panels";
+  case Kind::PackTiles:
+    return "pack tiles";
+  case Kind::RopeTable:
+    return "rope table";
   }
   return "";
 }
@@ -144,6 +163,12 @@ double roundTo(ElementType type, double value) {
   return std::copysign(std::fabs(rounded) <= most ? rounded : infinity, value);
 }
 
+/// Nearest bf16 of a finite value, ties to even; infinity beyond its range.
+float roundToBF16(float value) {
+  uint32_t bits = bitCast<uint32_t>(value);
+  return bitCast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+}
+
 template <typename Raw>
 bool hasNonFinite(const uint8_t *bytes, int64_t count, Raw exponent) {
   bool found = false;
@@ -167,6 +192,40 @@ void packPanel(const Value *from, int64_t rows, int64_t columns, Value *panel) {
         panel[r] = tile[r][c];
   }
 }
+
+/// A tile of 16 rows of 32 k, split into planes of bf16.
+struct SplitTile {
+  float planes[kMaxPlanes][kTileColumns][kTileK];
+
+  /// from: rows of `width` values, `stride` apart; the others become zero.
+  /// False if a value rounds to none of bf16.
+  template <typename Value>
+  bool split(const Value *from, int64_t rows, int64_t width, int64_t stride,
+             int64_t count) {
+    for (int64_t r = 0; r < kTileColumns; ++r) {
+      float left[kTileK] = {};
+      if (r < rows)
+        std::copy_n(from + r * stride, width, left);
+      for (int64_t p = 0; p < count; ++p)
+        for (int64_t k = 0; k < kTileK; ++k) {
+          planes[p][r][k] = roundToBF16(left[k]);
+          left[k] -= planes[p][r][k];
+        }
+    }
+    return !hasNonFinite<uint32_t>(
+        reinterpret_cast<const uint8_t *>(&planes[0][0][0]), kTileElements,
+        kF32Exponent);
+  }
+
+  /// to: [16][16][2], a pair of k of each row, then the next pair.
+  template <typename Value> void store(int64_t plane, Value *to) const {
+    for (int64_t k = 0; k < kTileK; k += 2)
+      for (int64_t r = 0; r < kTileColumns; ++r, to += 2) {
+        to[0] = planes[plane][r][k];
+        to[1] = planes[plane][r][k + 1];
+      }
+  }
+};
 
 //===----------------------------------------------------------------------===//
 // Checks before any value is read
@@ -196,13 +255,14 @@ public:
         return fail("evaluating it visits more than " +
                     std::to_string(kMaxVisits) + " steps");
       visits.push_back(visited);
-      if (current().kind == Kind::Tensor &&
-          __builtin_add_overflow(tensorElements, elements(current()),
-                                 &tensorElements))
+      bool isSource = current().operands.empty();
+      if (isSource && __builtin_add_overflow(
+                          tensorElements, elements(current()), &tensorElements))
         return fail("the tensors are too large");
     }
     index = int(recipe.steps.size()) - 1;
-    if (elements(current()) / kMaxGrowth > tensorElements)
+    if (elements(current()) > kFewElements &&
+        elements(current()) / kMaxGrowth > tensorElements)
       return fail("result " + shapeText(current().shape) + " is more than " +
                   std::to_string(kMaxGrowth) +
                   " times larger than the tensors");
@@ -239,8 +299,10 @@ private:
 
   bool checkOperands() {
     size_t least = 1, most = 1, given = current().operands.size();
-    if (current().kind == Kind::Tensor)
+    if (current().kind == Kind::Tensor || current().kind == Kind::RopeTable)
       least = most = 0;
+    if (current().kind == Kind::Interleave)
+      least = most = 2;
     if (current().kind == Kind::Concat || current().kind == Kind::Add) {
       least = current().kind == Kind::Add ? 2 : 1;
       most = recipe.steps.size() * recipe.steps.size();
@@ -283,6 +345,8 @@ private:
       return checkConcat();
     case Kind::Slice:
       return checkSlice();
+    case Kind::SliceColumns:
+      return checkSliceColumns();
     case Kind::Add:
       for (size_t i = 0; i < current().operands.size(); ++i)
         if (!expectShape(operand(i).shape))
@@ -295,12 +359,31 @@ private:
       return expectShape(operand(0).shape);
     case Kind::Cast:
       return expectShape(operand(0).shape);
+    case Kind::Transpose:
+      return checkTranspose();
     case Kind::PadRows:
       return checkPadRows();
+    case Kind::Interleave:
+      return checkInterleave();
     case Kind::PackPanels:
       return checkPackPanels();
+    case Kind::PackTiles:
+      return checkPackTiles();
+    case Kind::RopeTable:
+      return checkRopeTable();
     }
     return fail("unknown kind");
+  }
+
+  bool expectType(ElementType type) {
+    return current().type == type ||
+           fail(std::string("expects result type ") + typeName(type) +
+                ", but got " + typeName(current().type));
+  }
+
+  bool expectOperandOf(bool fits, const char *dimensions) {
+    return fits || fail(std::string("expects an operand of ") + dimensions +
+                        " dimensions, but got " + shapeText(operand(0).shape));
   }
 
   bool checkConcat() {
@@ -325,6 +408,71 @@ private:
     return expectRowsLike(0) && expectTypeOf(0);
   }
 
+  bool checkSliceColumns() {
+    if (!expectOperandOf(operand(0).shape.size() == 2, "two"))
+      return false;
+    std::vector<int64_t> shape = operand(0).shape;
+    int64_t begin = current().begin, available = shape[1];
+    int64_t columns = current().shape.size() == 2 ? current().shape[1] : 0;
+    if (begin < 0 || begin > available || columns > available - begin)
+      return fail("expects columns within the " + std::to_string(available) +
+                  " of the operand, but got " + std::to_string(columns) +
+                  " columns from " + std::to_string(begin));
+    if (columns)
+      shape[1] = columns;
+    return expectShape(shape) && expectTypeOf(0);
+  }
+
+  bool checkTranspose() {
+    const std::vector<int64_t> &from = operand(0).shape;
+    bool isMatrix = from.size() == 2 || (from.size() == 3 && from[1] == 1);
+    return expectOperandOf(isMatrix, "two") &&
+           expectShape({from.back(), from.front()}) &&
+           expectType(ElementType::F32);
+  }
+
+  bool checkInterleave() {
+    int64_t group = current().group;
+    std::vector<int64_t> shape = operand(0).shape;
+    if (operand(1).shape != shape)
+      return fail("operands have shapes " + shapeText(shape) + " and " +
+                  shapeText(operand(1).shape));
+    if (group < 1 || group > kMaxGroup)
+      return fail("expects a group of 1 to " + std::to_string(kMaxGroup) +
+                  ", but got " + std::to_string(group));
+    int64_t groups = (shape[0] + group - 1) / group;
+    if (__builtin_mul_overflow(groups, 2 * group, &shape[0]))
+      return fail("the result has too many rows");
+    return expectShape(shape) && expectType(ElementType::F32);
+  }
+
+  bool checkPackTiles() {
+    const std::vector<int64_t> &from = operand(0).shape;
+    int64_t planes = current().planes;
+    if (planes < 1 || planes > kMaxPlanes)
+      return fail("expects 1 to " + std::to_string(kMaxPlanes) +
+                  " planes, but got " + std::to_string(planes));
+    return expectOperandOf(from.size() == 2, "two") &&
+           expectShape({(from[0] + kPairColumns - 1) / kPairColumns,
+                        (from[1] + kTileK - 1) / kTileK,
+                        planes * kPairElements}) &&
+           expectType(ElementType::BF16);
+  }
+
+  bool checkRopeTable() {
+    const std::vector<int64_t> &shape = current().shape;
+    if (!std::isfinite(current().theta) || current().theta <= 0)
+      return fail("expects a finite theta above 0, but got " +
+                  std::to_string(current().theta));
+    if (shape.size() != 2 || shape[1] % 2)
+      return fail("expects two dimensions, the second even, but got " +
+                  shapeText(shape));
+    if (shape[0] > kMaxTableElements / shape[1])
+      return fail("table " + shapeText(shape) + " has more than " +
+                  std::to_string(kMaxTableElements) + " elements");
+    return expectType(ElementType::F32);
+  }
+
   bool checkPadRows() {
     int64_t group = current().group, padded = current().padded;
     std::vector<int64_t> shape = operand(0).shape;
@@ -342,12 +490,9 @@ private:
 
   bool checkPackPanels() {
     const std::vector<int64_t> &from = operand(0).shape;
-    if (from.size() > 2)
-      return fail("expects an operand of one or two dimensions, but got " +
-                  shapeText(from));
-    if (current().type != ElementType::F32)
-      return fail(std::string("expects result type f32, but got ") +
-                  typeName(current().type));
+    if (!expectOperandOf(from.size() <= 2, "one or two") ||
+        !expectType(ElementType::F32))
+      return false;
     int64_t panels = (from[0] + kPanelColumns - 1) / kPanelColumns;
     if (from.size() == 1)
       return expectShape({panels * kPanelColumns});
@@ -365,7 +510,7 @@ private:
 
 /// Pulls rows through the steps as `Value`: float holds all three types, double
 /// is for recipes with sums and scales. Values are rounded by a cast to a
-/// half-size type and at the end, nowhere else.
+/// half-size type, where tiles are packed and at the end, nowhere else.
 template <typename Value> class Evaluator {
 public:
   Evaluator(const WeightRecipe &recipe,
@@ -417,6 +562,8 @@ private:
       return true;
     case Kind::Slice:
       return rows(step.operands[0], step.begin + begin, count, out);
+    case Kind::SliceColumns:
+      return sliceColumns(index, begin, count, out);
     case Kind::Add:
       return addRows(index, begin, count, out);
     case Kind::Scale:
@@ -429,12 +576,142 @@ private:
       return rows(step.operands[0], begin, count, out) &&
              (step.type == ElementType::F32 ||
               round(index, begin * rowSize, count * rowSize, out));
+    case Kind::Transpose:
+      return transpose(index, begin, count, out);
     case Kind::PadRows:
       return padRows(step, begin, count, out);
+    case Kind::Interleave:
+      return interleave(step, begin, count, out);
     case Kind::PackPanels:
       return packRows(index, begin, count, out);
+    case Kind::PackTiles:
+      return packTiles(index, begin, count, out);
+    case Kind::RopeTable:
+      fillRopeTable(step, begin, count, out);
+      return true;
     }
     return false;
+  }
+
+  /// Calls `use` with blocks of rows [begin, begin + count) of a step's operand
+  /// that scratch memory has room for: the rows, the first one's number and how
+  /// many they are.
+  template <typename Use>
+  bool forEachBlock(int index, int64_t begin, int64_t count, Use use) {
+    int operand = recipe.steps[index].operands[0];
+    int64_t rowSize = rowElements(recipe.steps[operand]);
+    int64_t blockRows = std::max<int64_t>(1, kBlockElements / rowSize);
+    std::vector<Value> &block = scratch[index];
+    block.resize(std::min(blockRows, count) * rowSize);
+    for (int64_t row = begin; row < begin + count; row += blockRows) {
+      int64_t part = std::min(blockRows, begin + count - row);
+      if (!rows(operand, row, part, block.data()))
+        return false;
+      use(block.data(), row, part);
+    }
+    return true;
+  }
+
+  bool sliceColumns(int index, int64_t begin, int64_t count, Value *out) {
+    const RecipeStep &step = recipe.steps[index];
+    int64_t columns = recipe.steps[step.operands[0]].shape[1];
+    return forEachBlock(index, begin, count,
+                        [&](const Value *block, int64_t, int64_t rowCount) {
+                          for (int64_t r = 0; r < rowCount; ++r)
+                            out = std::copy_n(block + r * columns + step.begin,
+                                              step.shape[1], out);
+                        });
+  }
+
+  bool transpose(int index, int64_t begin, int64_t count, Value *out) {
+    int64_t n = recipe.steps[index].shape[1], k = recipe.steps[index].shape[0];
+    return forEachBlock(index, 0, n,
+                        [&](const Value *block, int64_t row, int64_t rowCount) {
+                          for (int64_t r = 0; r < rowCount; ++r)
+                            for (int64_t c = 0; c < count; ++c)
+                              out[c * n + row + r] = block[r * k + begin + c];
+                        });
+  }
+
+  bool interleave(const RecipeStep &step, int64_t begin, int64_t count,
+                  Value *out) {
+    int64_t rowSize = rowElements(step);
+    int64_t available = recipe.steps[step.operands[0]].shape[0];
+    while (count > 0) {
+      int64_t run = begin / step.group; // Of one operand.
+      int64_t first = begin % step.group;
+      int64_t part = std::min(count, step.group - first);
+      int64_t row = run / 2 * step.group + first;
+      int64_t given = std::clamp<int64_t>(available - row, 0, part);
+      if (given && !rows(step.operands[run % 2], row, given, out))
+        return false;
+      std::fill_n(out + given * rowSize, (part - given) * rowSize, Value(0));
+      out += part * rowSize;
+      begin += part;
+      count -= part;
+    }
+    return true;
+  }
+
+  bool packTiles(int index, int64_t begin, int64_t count, Value *out) {
+    const RecipeStep &step = recipe.steps[index];
+    int operand = step.operands[0];
+    int64_t n = recipe.steps[operand].shape[0];
+    int64_t columns = recipe.steps[operand].shape[1];
+    std::vector<Value> &unpacked = scratch[index];
+    unpacked.resize(kPairColumns * columns);
+    SplitTile tile;
+    for (int64_t pair = begin; pair < begin + count; ++pair) {
+      int64_t first = pair * kPairColumns;
+      int64_t available = std::min(kPairColumns, n - first);
+      if (!rows(operand, first, available, unpacked.data()))
+        return false;
+      for (int64_t k = 0; k < columns; k += kTileK)
+        for (int64_t t = 0; t < kPairColumns; t += kTileColumns) {
+          const Value *from = unpacked.data() + t * columns + k;
+          int64_t tileRows =
+              std::clamp<int64_t>(available - t, 0, kTileColumns);
+          int64_t width = std::min(kTileK, columns - k);
+          if (!tile.split(from, tileRows, width, columns, step.planes))
+            return failBeyondBF16(index, tile, (first + t) * columns + k, from);
+          for (int64_t p = 0; p < step.planes; ++p)
+            tile.store(p, out + p * kPairElements + t * kTileK);
+          if (t)
+            out += step.planes * kPairElements;
+        }
+    }
+    return true;
+  }
+
+  /// from: the tile's values, the first of them with this flat index.
+  bool failBeyondBF16(int index, const SplitTile &tile, int64_t first,
+                      const Value *from) {
+    int operand = recipe.steps[index].operands[0];
+    int64_t columns = recipe.steps[operand].shape[1], i = 0;
+    const float *rounded = &tile.planes[0][0][0];
+    while (std::isfinite(rounded[i]))
+      ++i;
+    int64_t at = i / kTileK * columns + i % kTileK;
+    return failBeyond(index, first + at, double(from[at]), ElementType::BF16);
+  }
+
+  /// As Transformers computes it: the power, its inverse and the product with
+  /// the position are rounded to f32 each.
+  void fillRopeTable(const RecipeStep &step, int64_t begin, int64_t count,
+                     Value *out) {
+    int64_t headSize = step.shape[1], half = headSize / 2;
+    std::vector<float> frequencies(half);
+    for (int64_t k = 0; k < half; ++k) {
+      float exponent = float(2 * k) / float(headSize);
+      frequencies[k] =
+          1.0f / float(std::pow(double(float(step.theta)), double(exponent)));
+    }
+    for (int64_t position = begin; position < begin + count; ++position)
+      for (int64_t k = 0; k < half; ++k) {
+        double angle = float(position) * frequencies[k];
+        out[(position - begin) * headSize + k] = float(std::cos(angle));
+        out[(position - begin) * headSize + half + k] = float(std::sin(angle));
+      }
   }
 
   bool load(int index, int64_t first, int64_t count, Value *out) {
@@ -536,18 +813,21 @@ private:
     ElementType type = recipe.steps[index].type;
     for (int64_t i = 0; i < count; ++i) {
       Value rounded = Value(roundTo(type, values[i]));
-      if (!std::isfinite(rounded)) {
-        char value[32];
-        std::snprintf(value, sizeof(value), "%.9g", double(values[i]));
-        error = "weight '" + recipe.name + "': step " + std::to_string(index) +
-                " (" + kindName(recipe.steps[index].kind) + "): " + value +
-                " at index " + std::to_string(first + i) +
-                " is beyond the range of " + typeName(type);
-        return false;
-      }
+      if (!std::isfinite(rounded))
+        return failBeyond(index, first + i, double(values[i]), type);
       values[i] = rounded;
     }
     return true;
+  }
+
+  bool failBeyond(int index, int64_t at, double value, ElementType type) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.9g", value);
+    error = "weight '" + recipe.name + "': step " + std::to_string(index) +
+            " (" + kindName(recipe.steps[index].kind) + "): " + text +
+            " at index " + std::to_string(at) + " is beyond the range of " +
+            typeName(type);
+    return false;
   }
 
   /// Of values that the type holds.

@@ -20,25 +20,41 @@ enum class ElementType { F32, F16, BF16 };
 
 struct RecipeStep {
   enum class Kind {
-    Tensor,    ///< A checkpoint tensor, `file` and `tensor` name it.
-    Concat,    ///< Operands one after the other along dimension 0.
-    Slice,     ///< Rows [begin, begin + shape[0]) of the operand.
-    Add,       ///< Elementwise sum of two or more operands of one shape.
-    Scale,     ///< Operand times `factor`.
-    Cast,      ///< Operand in `type`.
-    PadRows,   ///< Dimension 0 in groups of `group` rows, each padded with zero
-               ///< rows to `padded` rows (heads to whole panels).
-    PackPanels ///< [N, K] to panels [ceil(N / 16)][K][16], missing columns
-               ///< zero; [N] to [ceil(N / 16) * 16]. Always f32.
+    Tensor,       ///< A checkpoint tensor, `file` and `tensor` name it.
+    Concat,       ///< Operands one after the other along dimension 0.
+    Slice,        ///< Rows [begin, begin + shape[0]) of the operand.
+    SliceColumns, ///< Columns [begin, begin + shape[1]) of a matrix.
+    Add,          ///< Elementwise sum of two or more operands of one shape.
+    Scale,        ///< Operand times `factor`.
+    Cast,         ///< Operand in `type`.
+    Transpose,    ///< [N, K] or [N, 1, K] to [K, N]. Always f32.
+    PadRows,      ///< Dimension 0 in groups of `group` rows, each padded with
+                  ///< zero rows to `padded` rows (heads to whole panels).
+    Interleave,   ///< `group` rows of the first of two operands of one shape,
+                  ///< then the same of the second, and so on; rows that the
+                  ///< last groups lack are zero. Always f32.
+    PackPanels,   ///< [N, K] to panels [ceil(N / 16)][K][16], missing columns
+                  ///< zero; [N] to [ceil(N / 16) * 16]. Always f32.
+    PackTiles,    ///< [N, K] to tiles of bf16, missing columns and k zero:
+                  ///< [ceil(N / 32)][ceil(K / 32)][planes][2 tiles][16][16][2]
+                  ///< (LinearShape of codegen/Kernels/Kernels.h), the last five
+                  ///< one dimension. Plane 0 is the operand as f32, rounded to
+                  ///< bf16, plane 1 what is left, rounded, and so on.
+    RopeTable     ///< [positions, headSize], no operands: of each position the
+                  ///< cosines of position * theta^(-2k / headSize), then the
+                  ///< sines. Always f32.
   };
   Kind kind;
   std::vector<int> operands;           ///< Indices of earlier steps.
   std::string file, tensor;            ///< Tensor only; file as in the IR.
   std::vector<int64_t> shape;          ///< Of the result.
   ElementType type = ElementType::F32; ///< Of the result.
-  int64_t begin = 0;                   ///< Slice.
+  int64_t begin = 0;                   ///< Slice, SliceColumns.
   double factor = 1.0;                 ///< Scale.
-  int64_t group = 0, padded = 0;       ///< PadRows.
+  int64_t group = 0;                   ///< PadRows, Interleave.
+  int64_t padded = 0;                  ///< PadRows.
+  int64_t planes = 0;                  ///< PackTiles, 1 to 3.
+  double theta = 0;                    ///< RopeTable.
 };
 
 /// The last step is the weight.
@@ -60,11 +76,11 @@ public:
 };
 
 /// Evaluates a recipe into `bytes`, which takes the result's size. A cast to
-/// f32 keeps sums and scales in double, a cast to f16 or bf16 rounds. False
-/// with `error` naming the weight and step if the recipe does not fit together,
-/// the tensor and flat index if a value used is not finite, the weight and flat
-/// index if a value is beyond the range of the type it is rounded to. Temporary
-/// memory is a few blocks of rows.
+/// f32 keeps sums and scales in double, a cast to f16 or bf16 rounds, and so do
+/// tiles. False with `error` naming the weight and step if the recipe does not
+/// fit together, the tensor and flat index if a value used is not finite, the
+/// weight and flat index (of tiles: in their operand) if a value is beyond the
+/// range of the type it is rounded to. Temporary memory is a few blocks of rows.
 bool evaluateRecipe(const WeightRecipe &recipe, WeightSource &source,
                     std::vector<uint8_t> &bytes, std::string &error);
 

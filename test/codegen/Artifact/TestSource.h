@@ -93,6 +93,31 @@ struct RecipeBuilder {
     recipe.steps.back().padded = padded;
     return index;
   }
+  int sliceColumns(int operand, int64_t begin, std::vector<int64_t> shape,
+                   ElementType type = ElementType::F32) {
+    int index =
+        add(RecipeStep::Kind::SliceColumns, {operand}, std::move(shape), type);
+    recipe.steps.back().begin = begin;
+    return index;
+  }
+  int interleave(int first, int second, int64_t group,
+                 std::vector<int64_t> shape) {
+    int index =
+        add(RecipeStep::Kind::Interleave, {first, second}, std::move(shape));
+    recipe.steps.back().group = group;
+    return index;
+  }
+  int packTiles(int operand, int64_t planes, std::vector<int64_t> shape) {
+    int index = add(RecipeStep::Kind::PackTiles, {operand}, std::move(shape),
+                    ElementType::BF16);
+    recipe.steps.back().planes = planes;
+    return index;
+  }
+  int ropeTable(double theta, std::vector<int64_t> shape) {
+    int index = add(RecipeStep::Kind::RopeTable, {}, std::move(shape));
+    recipe.steps.back().theta = theta;
+    return index;
+  }
 };
 
 } // namespace encast

@@ -6,6 +6,7 @@
 
 #include "codegen/Artifact/WeightRecipe.h"
 #include "test/codegen/Artifact/TestSource.h"
+#include <array>
 #include <cfloat>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -304,6 +305,266 @@ TEST(WeightRecipe, MergesScaledPaddedHeadsIntoPanels) {
   EXPECT_EQ(evaluateF32(builder, source), packedByLoops(merged, 64, k));
 }
 
+TEST(WeightRecipe, SlicesColumnsOfMatricesThatTakeManyBlocks) {
+  for (auto [n, k, begin, columns] :
+       std::vector<std::array<int64_t, 4>>{{1, 1, 0, 1},
+                                           {3, 5, 0, 5},
+                                           {3, 5, 4, 1},
+                                           {5, 7, 2, 3},
+                                           {1003, 517, 1, 1},
+                                           {1003, 517, 256, 261}}) {
+    std::vector<float> values = counting(n * k), expected;
+    for (int64_t row = 0; row < n; ++row)
+      for (int64_t c = 0; c < columns; ++c)
+        expected.push_back(values[row * k + begin + c]);
+    TestSource source;
+    source.tensors["x"] = bytesOf(values);
+    RecipeBuilder builder("w");
+    builder.sliceColumns(builder.tensor("x", {n, k}), begin, {n, columns});
+    ASSERT_EQ(evaluateF32(builder, source), expected)
+        << n << " x " << k << " from " << begin;
+  }
+}
+
+TEST(WeightRecipe, TransposesMatricesAndDepthwiseConvolutions) {
+  for (Shape shape : {Shape{1, 1}, Shape{5, 3}, Shape{24, 1, 3},
+                      Shape{1003, 517}, Shape{70001, 1, 3}}) {
+    int64_t n = shape.front(), k = shape.back();
+    std::vector<float> values = counting(n * k), expected(n * k);
+    for (int64_t row = 0; row < n; ++row)
+      for (int64_t column = 0; column < k; ++column)
+        expected[column * n + row] = values[row * k + column];
+    TestSource source;
+    source.tensors["x"] = bytesOf(values);
+    RecipeBuilder builder("w");
+    builder.add(Kind::Transpose, {builder.tensor("x", shape)}, {k, n});
+    ASSERT_EQ(evaluateF32(builder, source), expected) << n << " x " << k;
+  }
+}
+
+/// Panels of 8 columns of the gate, then 8 of the other, by definition.
+std::vector<float> gatedByLoops(const std::vector<float> &gate,
+                                const std::vector<float> &other, int64_t n,
+                                int64_t k) {
+  std::vector<float> panels((n + 7) / 8 * k * 16, 0.0f);
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t column = 0; column < k; ++column) {
+      float *panel = &panels[(row / 8 * k + column) * 16 + row % 8];
+      panel[0] = gate[row * k + column];
+      panel[8] = other[row * k + column];
+    }
+  return panels;
+}
+
+TEST(WeightRecipe, PacksGatesBesideTheOtherColumns) {
+  for (int64_t n : {1, 7, 8, 9, 16, 17, 300})
+    for (int64_t k : {1, 16, 37, 1024}) {
+      std::vector<float> gate = counting(n * k), other = counting(n * k, -7e6f);
+      TestSource source;
+      source.tensors["gate"] = bytesOf(gate);
+      source.tensors["other"] = bytesOf(other);
+      RecipeBuilder builder("w");
+      int g = builder.tensor("gate", {n, k});
+      int o = builder.tensor("other", {n, k});
+      int64_t panels = (n + 7) / 8;
+      int both = builder.interleave(g, o, 8, {panels * 16, k});
+      builder.add(Kind::PackPanels, {both}, {panels, k, 16});
+      ASSERT_EQ(evaluateF32(builder, source), gatedByLoops(gate, other, n, k))
+          << n << " x " << k;
+    }
+}
+
+TEST(WeightRecipe, InterleavesBiasesOfEitherTypeInGroups) {
+  for (int64_t group : {1, 8, 16})
+    for (int64_t n : {1, 8, 15, 16, 17, 70001}) {
+      std::vector<float> other = counting(n, -1e6f);
+      int64_t groups = (n + group - 1) / group;
+      std::vector<float> expected(groups * 2 * group, 0.0f);
+      for (int64_t i = 0; i < n; ++i) {
+        float *at = &expected[i / group * 2 * group + i % group];
+        at[0] = 1.0f;
+        at[group] = other[i];
+      }
+      TestSource source;
+      source.tensors["gate"] = bytesOf(std::vector<uint16_t>(n, 0x3f80));
+      source.tensors["other"] = bytesOf(other);
+      RecipeBuilder builder("w");
+      int g = builder.tensor("gate", {n}, ElementType::BF16);
+      builder.interleave(g, builder.tensor("other", {n}), group,
+                         {groups * 2 * group});
+      ASSERT_EQ(evaluateF32(builder, source), expected) << n << " by " << group;
+    }
+}
+
+/// Nearest bf16 of a value in its normal range: eight significant bits.
+float bf16Rounded(float value) {
+  int exponent;
+  double fraction = std::frexp(double(value), &exponent);
+  return float(
+      std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8));
+}
+
+/// [pairs][steps][planes][2][16][16][2] by definition, as floats.
+std::vector<float> tilesByLoops(const std::vector<float> &from, int64_t n,
+                                int64_t k, int64_t planes) {
+  int64_t pairs = (n + 31) / 32, steps = (k + 31) / 32;
+  std::vector<float> tiles(pairs * steps * planes * 1024, 0.0f);
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t column = 0; column < k; ++column) {
+      float left = from[row * k + column];
+      for (int64_t p = 0; p < planes; ++p) {
+        int64_t tile =
+            ((row / 32 * steps + column / 32) * planes + p) * 2 + row % 32 / 16;
+        int64_t pair = tile * 16 + column % 32 / 2;
+        tiles[(pair * 16 + row % 16) * 2 + column % 2] = bf16Rounded(left);
+        left -= bf16Rounded(left);
+      }
+    }
+  return tiles;
+}
+
+std::vector<float> evaluateBF16(const RecipeBuilder &builder,
+                                TestSource &source) {
+  std::vector<float> values;
+  for (uint16_t raw : valuesOf<uint16_t>(evaluate(builder, source)))
+    values.push_back(bf16ByDefinition(raw));
+  return values;
+}
+
+/// Values of all magnitudes with all 24 bits in use, signs in turn.
+std::vector<float> fullPrecision(int64_t count) {
+  std::vector<float> values(count);
+  for (int64_t i = 0; i < count; ++i)
+    values[i] = float(std::ldexp((i % 2 ? -1 : 1) * (1.0 + i * 0.6180339887),
+                                 int(i % 61) - 30));
+  return values;
+}
+
+TEST(WeightRecipe, PacksTilesOfEverySizeAndPlanes) {
+  for (int64_t planes : {1, 2, 3})
+    for (int64_t n : {1, 15, 16, 17, 31, 32, 33, 100})
+      for (int64_t k : {1, 2, 31, 32, 33, 64, 97}) {
+        std::vector<float> values = fullPrecision(n * k);
+        TestSource source;
+        source.tensors["x"] = bytesOf(values);
+        RecipeBuilder builder("w");
+        builder.packTiles(builder.tensor("x", {n, k}), planes,
+                          {(n + 31) / 32, (k + 31) / 32, planes * 1024});
+        ASSERT_EQ(evaluateBF16(builder, source),
+                  tilesByLoops(values, n, k, planes))
+            << n << " x " << k << " in " << planes;
+      }
+}
+
+TEST(WeightRecipe, PacksTilesOfMatricesThatTakeManyBlocks) {
+  const int64_t n = 1003, k = 517;
+  std::vector<float> values = fullPrecision(n * k);
+  TestSource source;
+  source.tensors["x"] = bytesOf(values);
+  RecipeBuilder builder("w");
+  builder.packTiles(builder.tensor("x", {n, k}), 3, {32, 17, 3072});
+  EXPECT_EQ(evaluateBF16(builder, source), tilesByLoops(values, n, k, 3));
+}
+
+TEST(WeightRecipe, ThreePlanesSumToTheValueExactly) {
+  const int64_t n = 32, k = 32;
+  std::vector<float> values = fullPrecision(n * k);
+  TestSource source;
+  source.tensors["x"] = bytesOf(values);
+  RecipeBuilder builder("w");
+  builder.packTiles(builder.tensor("x", {n, k}), 3, {1, 1, 3072});
+  std::vector<float> tiles = evaluateBF16(builder, source);
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t c = 0; c < k; ++c) {
+      int64_t at = row / 16 * 512 + c / 2 * 32 + row % 16 * 2 + c % 2;
+      double sum = double(tiles[at]) + tiles[at + 1024] + tiles[at + 2048];
+      ASSERT_EQ(sum, values[row * k + c]);
+    }
+}
+
+TEST(WeightRecipe, TilesOfHalvesKeepEachBit) {
+  std::vector<uint16_t> patterns = finitePatterns(0x7f80);
+  const int64_t n = int64_t(patterns.size()) / 32, k = 32;
+  ASSERT_EQ(n * k, int64_t(patterns.size()));
+  TestSource source;
+  source.tensors["x"] = bytesOf(patterns);
+  RecipeBuilder builder("w");
+  builder.packTiles(builder.tensor("x", {n, k}, ElementType::BF16), 1,
+                    {(n + 31) / 32, 1, 1024});
+  std::vector<uint16_t> tiles = valuesOf<uint16_t>(evaluate(builder, source));
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t c = 0; c < k; ++c) {
+      int64_t tile = row / 32 * 2 + row % 32 / 16;
+      int64_t at = tile * 512 + c / 2 * 32 + row % 16 * 2 + c % 2;
+      ASSERT_EQ(tiles[at], patterns[row * k + c]);
+    }
+}
+
+TEST(WeightRecipe, FirstTileOfAPairHoldsTheGates) {
+  const int64_t n = 37, k = 45;
+  std::vector<float> gate = fullPrecision(n * k), other = counting(n * k);
+  // 16 gates, then the 16 other columns of the same results.
+  std::vector<float> both(3 * 32 * k, 0.0f);
+  for (int64_t row = 0; row < n; ++row) {
+    float *at = &both[(row / 16 * 32 + row % 16) * k];
+    std::copy_n(&gate[row * k], k, at);
+    std::copy_n(&other[row * k], k, at + 16 * k);
+  }
+  TestSource source;
+  source.tensors["gate"] = bytesOf(gate);
+  source.tensors["other"] = bytesOf(other);
+  RecipeBuilder builder("w");
+  int g = builder.tensor("gate", {n, k}), o = builder.tensor("other", {n, k});
+  builder.packTiles(builder.interleave(g, o, 16, {96, k}), 2, {3, 2, 2048});
+  EXPECT_EQ(evaluateBF16(builder, source), tilesByLoops(both, 96, k, 2));
+}
+
+TEST(WeightRecipe, SplitsAScaledValueAsIfRoundedToF32First) {
+  // In double, 1 + 2^-8 and a bit: just above the tie, but not in f32.
+  TestSource source;
+  source.tensors["a"] = bytesOf<float>({1.0f + 0x1p-8f});
+  source.tensors["b"] = bytesOf<float>({0x1p-40f});
+  RecipeBuilder builder("w");
+  int a = builder.tensor("a", {1, 1}), b = builder.tensor("b", {1, 1});
+  builder.packTiles(builder.add(Kind::Add, {a, b}, {1, 1}), 2, {1, 1, 2048});
+  std::vector<float> tiles = evaluateBF16(builder, source);
+  EXPECT_EQ(tiles[0], 1.0f);
+  EXPECT_EQ(tiles[1024], 0x1p-8f);
+}
+
+TEST(WeightRecipe, RopeTableHasTheCosinesAndSinesOfTransformers) {
+  // Of PyTorch 2.13 on a CPU, in the steps of Transformers' rotary embedding.
+  struct Golden {
+    double theta;
+    int64_t headSize, position, k;
+    float cosine, sine;
+  } goldens[] = {
+      {1e6, 64, 1, 0, 0x1.14a282p-1f, 0x1.aed548p-1f},
+      {1e6, 64, 127999, 0, -0x1.d91e1ap-2f, -0x1.c61328p-1f},
+      {1e6, 64, 127999, 31, 0x1.f61608p-1f, 0x1.91120ap-3f},
+      {1e6, 64, 4097, 7, 0x1.3ebfa2p-6f, -0x1.ffe732p-1f},
+      {160000, 64, 8191, 3, 0x1.ab6b4ep-1f, -0x1.19e186p-1f},
+      {10000, 64, 8191, 1, -0x1.af257ap-1f, -0x1.142576p-1f},
+      {10000, 6, 69, 1, -0x1.ff0b64p-1f, -0x1.f43f76p-5f},
+      {10000, 6, 69, 2, 0x1.fa5a6ap-1f, 0x1.2f53cep-3f},
+  };
+  for (const Golden &golden : goldens) {
+    TestSource source;
+    RecipeBuilder builder("rope");
+    builder.ropeTable(golden.theta, {golden.position + 1, golden.headSize});
+    std::vector<float> table = evaluateF32(builder, source);
+    ASSERT_EQ(int64_t(table.size()), (golden.position + 1) * golden.headSize);
+    const float *row = &table[golden.position * golden.headSize];
+    // Both round a correct value, PyTorch's in its last bit at times not.
+    EXPECT_NEAR(row[golden.k], golden.cosine, 0x1p-24f);
+    EXPECT_NEAR(row[golden.headSize / 2 + golden.k], golden.sine, 0x1p-24f);
+    for (int64_t k = 0; k < golden.headSize / 2; ++k) {
+      EXPECT_EQ(table[k], 1.0f);
+      EXPECT_EQ(table[golden.headSize / 2 + k], 0.0f);
+    }
+  }
+}
+
 TEST(WeightRecipe, RoundsOnceAfterAllSumsAndScales) {
   // In f32 each intermediate result would be rounded: (1 + 2^-24) to 1.
   TestSource source;
@@ -429,6 +690,56 @@ TEST(WeightRecipeErrors, ValueBeyondTheTypeNamesWeightAndIndex) {
             "the range of f16");
 }
 
+TEST(WeightRecipeErrors, TileBeyondBf16NamesTheIndexInItsOperand) {
+  TestSource source;
+  std::vector<float> values = counting(40 * 50);
+  values[37 * 50 + 49] = -FLT_MAX;
+  source.tensors["x"] = bytesOf(values);
+  for (int64_t planes : {1, 3}) {
+    RecipeBuilder builder("w");
+    builder.packTiles(builder.tensor("x", {40, 50}), planes,
+                      {2, 2, planes * 1024});
+    EXPECT_EQ(errorOf(builder, source),
+              "weight 'w': step 1 (pack tiles): -3.40282347e+38 at index 1899 "
+              "is beyond the range of bf16");
+  }
+  // Beyond that of f32 already.
+  RecipeBuilder scaled("w");
+  scaled.packTiles(scaled.scale(scaled.tensor("x", {40, 50}), 2, {40, 50}), 2,
+                   {2, 2, 2048});
+  EXPECT_EQ(errorOf(scaled, source),
+            "weight 'w': step 2 (pack tiles): -6.80564693e+38 at index 1899 is "
+            "beyond the range of bf16");
+}
+
+TEST(WeightRecipeErrors, NonFiniteValueIsFoundBehindEachLayout) {
+  TestSource source;
+  std::vector<float> values = counting(40 * 50);
+  values[7 * 50 + 4] = std::nanf("");
+  source.tensors["bad"] = bytesOf(values);
+  source.tensors["good"] = bytesOf(counting(40 * 50));
+  using Layout = void (*)(RecipeBuilder &, int bad, int good);
+  for (Layout layout : {Layout([](RecipeBuilder &b, int bad, int) {
+                          b.packTiles(bad, 2, {2, 2, 2048});
+                        }),
+                        Layout([](RecipeBuilder &b, int bad, int good) {
+                          b.interleave(good, bad, 8, {80, 50});
+                        }),
+                        Layout([](RecipeBuilder &b, int bad, int) {
+                          b.add(Kind::Transpose, {bad}, {50, 40});
+                        }),
+                        Layout([](RecipeBuilder &b, int bad, int) {
+                          b.sliceColumns(bad, 4, {40, 1});
+                        })}) {
+    RecipeBuilder builder("w");
+    int bad = builder.tensor("bad", {40, 50});
+    layout(builder, bad, builder.tensor("good", {40, 50}));
+    EXPECT_EQ(errorOf(builder, source),
+              "model.safetensors: tensor 'bad' has nan at index 354, used by "
+              "weight 'w'");
+  }
+}
+
 TEST(WeightRecipeErrors, MissingTensorIsTheSourcesError) {
   TestSource source;
   RecipeBuilder builder("w");
@@ -543,8 +854,8 @@ const Misfit kMisfits[] = {
      [](RecipeBuilder &b) {
        b.padRows(b.tensor("x", {4}), 4, 1ll << 50, {1ll << 50});
      },
-     "weight 'w': step 1 (pad rows): result [1125899906842624] is more than 64 "
-     "times larger than the tensors"},
+     "weight 'w': step 1 (pad rows): result [1125899906842624] is more than "
+     "128 times larger than the tensors"},
     {"PackOfThreeDimensions",
      [](RecipeBuilder &b) {
        b.add(Kind::PackPanels, {b.tensor("x", {1, 2, 3})}, {1, 2, 16});
@@ -563,6 +874,115 @@ const Misfit kMisfits[] = {
      },
      "weight 'w': step 1 (pack panels): expects result shape [2, 2, 16], but "
      "got [1, 2, 16]"},
+    {"SliceOfColumnsBehindTheEnd",
+     [](RecipeBuilder &b) { b.sliceColumns(b.tensor("x", {4, 5}), 3, {4, 3}); },
+     "weight 'w': step 1 (slice columns): expects columns within the 5 of the "
+     "operand, but got 3 columns from 3"},
+    {"SliceOfColumnsBeforeTheStart",
+     [](RecipeBuilder &b) {
+       b.sliceColumns(b.tensor("x", {4, 5}), -1, {4, 3});
+     },
+     "weight 'w': step 1 (slice columns): expects columns within the 5 of the "
+     "operand, but got 3 columns from -1"},
+    {"SliceOfColumnsOfAVector",
+     [](RecipeBuilder &b) { b.sliceColumns(b.tensor("x", {4}), 0, {2}); },
+     "weight 'w': step 1 (slice columns): expects an operand of two "
+     "dimensions, but got [4]"},
+    {"SliceOfColumnsToAVector",
+     [](RecipeBuilder &b) { b.sliceColumns(b.tensor("x", {4, 5}), 0, {4}); },
+     "weight 'w': step 1 (slice columns): expects result shape [4, 5], but got "
+     "[4]"},
+    {"SliceOfColumnsOfOtherType",
+     [](RecipeBuilder &b) {
+       b.sliceColumns(b.tensor("x", {4, 5}), 0, {4, 5}, ElementType::F16);
+     },
+     "weight 'w': step 1 (slice columns): operand of type f32, but the result "
+     "is f16"},
+    {"TransposeOfAVector",
+     [](RecipeBuilder &b) {
+       b.add(Kind::Transpose, {b.tensor("x", {4})}, {1, 4});
+     },
+     "weight 'w': step 1 (transpose): expects an operand of two dimensions, "
+     "but got [4]"},
+    {"TransposeOfThreeDimensions",
+     [](RecipeBuilder &b) {
+       b.add(Kind::Transpose, {b.tensor("x", {4, 2, 3})}, {3, 4});
+     },
+     "weight 'w': step 1 (transpose): expects an operand of two dimensions, "
+     "but got [4, 2, 3]"},
+    {"TransposeToOtherShape",
+     [](RecipeBuilder &b) {
+       b.add(Kind::Transpose, {b.tensor("x", {4, 1, 3})}, {4, 3});
+     },
+     "weight 'w': step 1 (transpose): expects result shape [3, 4], but got [4, "
+     "3]"},
+    {"TransposeToHalf",
+     [](RecipeBuilder &b) {
+       b.add(Kind::Transpose, {b.tensor("x", {4, 3})}, {3, 4},
+             ElementType::BF16);
+     },
+     "weight 'w': step 1 (transpose): expects result type f32, but got bf16"},
+    {"InterleaveOfOne",
+     [](RecipeBuilder &b) {
+       b.add(Kind::Interleave, {b.tensor("x", {4})}, {4});
+     },
+     "weight 'w': step 1 (interleave): has 1 operands, expects 2"},
+    {"InterleaveOfOtherShape",
+     [](RecipeBuilder &b) {
+       int x = b.tensor("x", {4, 3}), y = b.tensor("y", {5, 3});
+       b.interleave(x, y, 8, {16, 3});
+     },
+     "weight 'w': step 2 (interleave): operands have shapes [4, 3] and [5, 3]"},
+    {"InterleaveByNothing",
+     [](RecipeBuilder &b) {
+       int x = b.tensor("x", {4});
+       b.interleave(x, x, 0, {8});
+     },
+     "weight 'w': step 1 (interleave): expects a group of 1 to 65536, but got "
+     "0"},
+    {"InterleaveWithoutPadding",
+     [](RecipeBuilder &b) {
+       int x = b.tensor("x", {4});
+       b.interleave(x, x, 8, {8});
+     },
+     "weight 'w': step 1 (interleave): expects result shape [16], but got [8]"},
+    {"TilesOfAVector",
+     [](RecipeBuilder &b) { b.packTiles(b.tensor("x", {4}), 1, {1, 1, 1024}); },
+     "weight 'w': step 1 (pack tiles): expects an operand of two dimensions, "
+     "but got [4]"},
+    {"TilesOfFourPlanes",
+     [](RecipeBuilder &b) {
+       b.packTiles(b.tensor("x", {4, 4}), 4, {1, 1, 4096});
+     },
+     "weight 'w': step 1 (pack tiles): expects 1 to 3 planes, but got 4"},
+    {"TilesOfOtherShape",
+     [](RecipeBuilder &b) {
+       b.packTiles(b.tensor("x", {33, 4}), 2, {1, 1, 2048});
+     },
+     "weight 'w': step 1 (pack tiles): expects result shape [2, 1, 2048], but "
+     "got [1, 1, 2048]"},
+    {"TilesOfF32",
+     [](RecipeBuilder &b) {
+       b.packTiles(b.tensor("x", {4, 4}), 1, {1, 1, 1024});
+       b.recipe.steps.back().type = ElementType::F32;
+     },
+     "weight 'w': step 1 (pack tiles): expects result type bf16, but got f32"},
+    {"RopeOfNegativeTheta", [](RecipeBuilder &b) { b.ropeTable(-1e4, {4, 4}); },
+     "weight 'w': step 0 (rope table): expects a finite theta above 0, but got "
+     "-10000.000000"},
+    {"RopeOfOddHeads", [](RecipeBuilder &b) { b.ropeTable(1e4, {4, 3}); },
+     "weight 'w': step 0 (rope table): expects two dimensions, the second "
+     "even, but got [4, 3]"},
+    {"RopeOfMorePositionsThanMemory",
+     [](RecipeBuilder &b) { b.ropeTable(1e4, {1ll << 40, 64}); },
+     "weight 'w': step 0 (rope table): table [1099511627776, 64] has more than "
+     "1073741824 elements"},
+    {"RopeToHalf",
+     [](RecipeBuilder &b) {
+       b.ropeTable(1e4, {4, 4});
+       b.recipe.steps.back().type = ElementType::F16;
+     },
+     "weight 'w': step 0 (rope table): expects result type f32, but got f16"},
     {"SharedStepsThatDoubleTheWork",
      [](RecipeBuilder &b) {
        int x = b.tensor("x", {1});
