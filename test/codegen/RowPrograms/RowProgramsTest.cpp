@@ -1,22 +1,11 @@
 //===- RowProgramsTest.cpp - row programs against loops in double ---------===//
 ///
 /// \file
-/// Each program is compiled for x86-64-v3 and v4 and run on rows that end at a
-/// page that cannot be read. Sums are held to bounds computed from the number
-/// of roundings; everything else is exact.
+/// Programs that move rows, combine them column by column, or pool them; and
+/// what holds for all programs.
 //===----------------------------------------------------------------------===//
 
-#include "codegen/RowPrograms/RowPrograms.h"
-#include "CompiledModule.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "gtest/gtest.h"
-
-#include <array>
-#include <cmath>
-#include <cstring>
-#include <random>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "RowProgramTesting.h"
 
 using namespace mlir;
 using namespace encast;
@@ -24,322 +13,8 @@ using namespace encast::test;
 
 namespace {
 
-/// Half an ulp of 1 in f32: the largest relative error of one rounding.
-constexpr double kRounding = 0x1p-24;
-
-/// Memory that ends where reading is an error, with canaries in front.
-template <typename T> class GuardedRow {
-public:
-  explicit GuardedRow(const std::vector<T> &values) : count(values.size()) {
-    size_t page = getpagesize(), used = count * sizeof(T) + 64;
-    mapped = (used + page - 1) / page * page + page;
-    base = static_cast<char *>(mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    mprotect(base + mapped - page, page, PROT_NONE);
-    char *end = base + mapped - page;
-    memset(base, kCanary, mapped - page);
-    first = reinterpret_cast<T *>(end - count * sizeof(T));
-    std::copy(values.begin(), values.end(), first);
-  }
-  GuardedRow(const GuardedRow &) = delete;
-  ~GuardedRow() {
-    EXPECT_TRUE(std::all_of(reinterpret_cast<char *>(first) - 64,
-                            reinterpret_cast<char *>(first),
-                            [](char byte) { return byte == kCanary; }))
-        << "bytes before the row were written";
-    munmap(base, mapped);
-  }
-  T *data() { return first; }
-  std::vector<T> values() const { return {first, first + count}; }
-
-private:
-  static constexpr char kCanary = 0x5a;
-  size_t count, mapped;
-  char *base;
-  T *first;
-};
-using Row = GuardedRow<float>;
-
-/// Every tail, then sizes of real models.
-std::vector<int64_t> sizes() {
-  std::vector<int64_t> list;
-  for (int64_t size = 1; size <= 67; ++size)
-    list.push_back(size);
-  list.insert(list.end(), {384, 768});
-  return list;
-}
-
-/// Normally distributed around 0.5, the same for each seed.
-std::vector<float> randomRow(int64_t size, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::vector<float> row(size);
-  for (float &value : row) {
-    // A sum of twelve uniform numbers, so that every libstdc++ agrees.
-    double sum = 0;
-    for (int i = 0; i < 12; ++i)
-      sum += engine() / 4294967296.0;
-    value = float(sum - 5.5);
-  }
-  return row;
-}
-
-uint32_t bitsOf(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, 4);
-  return bits;
-}
-std::vector<uint32_t> bitsOf(const std::vector<float> &row) {
-  std::vector<uint32_t> bits;
-  for (float value : row)
-    bits.push_back(bitsOf(value));
-  return bits;
-}
-
-uint16_t toF16(float value) {
-  _Float16 half = _Float16(value);
-  uint16_t bits;
-  memcpy(&bits, &half, 2);
-  return bits;
-}
-float fromF16(uint16_t bits) {
-  _Float16 half;
-  memcpy(&half, &bits, 2);
-  return float(half);
-}
-uint16_t toBF16(float value) { return uint16_t(bitsOf(value) >> 16); }
-float fromBF16(uint16_t bits) {
-  uint32_t wide = uint32_t(bits) << 16;
-  float value;
-  memcpy(&value, &wide, 4);
-  return value;
-}
-
-/// Programs of one module, compiled for one target.
-class Programs {
-public:
-  Programs(const std::string &target,
-           llvm::function_ref<void(ModuleOp)> build) {
-    loadDialects(context);
-    module = ModuleOp::create(UnknownLoc::get(&context));
-    build(*module);
-    EXPECT_TRUE(lower(*module));
-    for (auto function : module->getOps<LLVM::LLVMFuncOp>())
-      function.setLinkage(LLVM::Linkage::External);
-    compiled = std::make_unique<CompiledModule>(*module, testTarget(target));
-  }
-  template <typename... Arguments>
-  void call(const std::string &name, Arguments... arguments) {
-    compiled->find<void(Arguments...)>(name)(arguments...);
-  }
-
-private:
-  MLIRContext context;
-  OwningOpRef<ModuleOp> module;
-  std::unique_ptr<CompiledModule> compiled;
-};
-
-class RowProgramsTest : public testing::TestWithParam<std::string> {
-protected:
-  void SetUp() override {
-    std::string missing = missingFeatures(GetParam());
-    if (!missing.empty())
-      GTEST_SKIP() << "host lacks " << missing;
-  }
-};
-INSTANTIATE_TEST_SUITE_P(, RowProgramsTest,
-                         testing::Values("x86-64-v3", "x86-64-v4"),
-                         [](const auto &info) {
-                           return std::string(info.param.end() - 2,
-                                              info.param.end());
-                         });
-
-std::string sized(const std::string &name, int64_t size) {
-  return name + "_" + std::to_string(size);
-}
-
-/// Roundings on the longest way of a column's value through a row reduction.
-double reductionRoundings(int64_t columns) {
-  return double((columns + 15) / 16) + 4;
-}
-
-/// y and the most that it may be off.
-struct Expected {
-  std::vector<double> y, bound;
-};
-
-Expected layerNorm(const std::vector<float> &x, const std::vector<float> &gain,
-                   const std::vector<float> &shift, double epsilon) {
-  double n = double(x.size()), chain = reductionRoundings(x.size());
-  double sum = 0, magnitude = 0;
-  for (float value : x) {
-    sum += value;
-    magnitude += std::fabs(value);
-  }
-  double mean = sum / n, meanError = (chain + 1) * kRounding * magnitude / n;
-  double squares = 0, squaresError = 0;
-  std::vector<double> centred, error;
-  for (float value : x) {
-    double c = value - mean, e = meanError + kRounding * std::fabs(c);
-    centred.push_back(c);
-    error.push_back(e);
-    squares += c * c;
-    squaresError += 2 * std::fabs(c) * e + e * e;
-  }
-  squaresError += (chain + 1) * kRounding * squares;
-  double variance = squares / n + epsilon;
-  double scale = 1 / std::sqrt(variance);
-  double scaleError = squaresError / n / variance / 2 + 3 * kRounding;
-  Expected expected;
-  for (size_t i = 0; i < x.size(); ++i) {
-    double normal = centred[i] * scale;
-    double y = normal * gain[i] + shift[i];
-    double bound = std::fabs(gain[i]) *
-                       (error[i] * scale +
-                        std::fabs(normal) * (scaleError + 2 * kRounding)) +
-                   2 * kRounding * std::fabs(y);
-    expected.y.push_back(y);
-    // Products of errors are below a hundredth of the sum.
-    expected.bound.push_back(1.01 * bound);
-  }
-  return expected;
-}
-
-void expectNear(const std::vector<float> &given, const Expected &expected,
-                const std::string &what) {
-  for (size_t i = 0; i < given.size(); ++i)
-    ASSERT_LE(std::fabs(given[i] - expected.y[i]), expected.bound[i])
-        << what << ", column " << i << ": " << given[i] << " for "
-        << expected.y[i];
-}
-
-//===----------------------------------------------------------------------===//
-// layer_norm
-//===----------------------------------------------------------------------===//
-
-TEST_P(RowProgramsTest, LayerNormAgreesWithDouble) {
-  Programs programs(GetParam(), [](ModuleOp module) {
-    for (int64_t size : sizes())
-      getLayerNorm(module, size, 1e-12, /*hasBias=*/true);
-  });
-  for (int64_t size : sizes()) {
-    Row x(randomRow(size, 1)), gain(randomRow(size, 2)),
-        shift(randomRow(size, 3)), y(std::vector<float>(size, -7));
-    programs.call(sized("layer_norm", size) + "_1e-12", x.data(), gain.data(),
-                  shift.data(), y.data());
-    if (size == 1) { // The variance is 0, so that y is the bias.
-      EXPECT_EQ(y.values(), shift.values());
-      continue;
-    }
-    expectNear(y.values(),
-               layerNorm(x.values(), gain.values(), shift.values(), 1e-12),
-               "size " + std::to_string(size));
-  }
-}
-
-/// Lane c % 16 of a row reduction, then lanes in halves, with f32 roundings.
-template <typename Step>
-float reduceRow(const std::vector<float> &x, Step step) {
-  std::array<float, 16> lanes = {};
-  for (size_t column = 0; column < x.size(); ++column)
-    lanes[column % 16] = step(lanes[column % 16], x[column]);
-  for (int half = 8; half >= 1; half /= 2)
-    for (int lane = 0; lane < half; ++lane)
-      lanes[lane] += lanes[lane + half];
-  return lanes[0];
-}
-
-// The formula in the header is a promise about bits.
-TEST_P(RowProgramsTest, LayerNormFollowsItsFormulaBitForBit) {
-  Programs programs(GetParam(), [](ModuleOp module) {
-    for (int64_t size : sizes())
-      getLayerNorm(module, size, 1e-12, /*hasBias=*/true);
-  });
-  for (int64_t size : sizes()) {
-    Row x(randomRow(size, 1)), gain(randomRow(size, 2)),
-        shift(randomRow(size, 3)), y(std::vector<float>(size, -7));
-    float mean = reduceRow(x.values(), std::plus<float>()) / float(size);
-    float variance = reduceRow(x.values(),
-                               [&](float sum, float value) {
-                                 float centred = value - mean;
-                                 return std::fma(centred, centred, sum);
-                               }) /
-                     float(size);
-    float scale = 1 / std::sqrt(variance + 1e-12f);
-    std::vector<float> expected;
-    for (int64_t i = 0; i < size; ++i) {
-      float normal = (x.data()[i] - mean) * scale;
-      expected.push_back(std::fma(normal, gain.data()[i], shift.data()[i]));
-    }
-    programs.call(sized("layer_norm", size) + "_1e-12", x.data(), gain.data(),
-                  shift.data(), y.data());
-    ASSERT_EQ(bitsOf(y.values()), bitsOf(expected)) << "size " << size;
-  }
-}
-
-TEST_P(RowProgramsTest, NormalizeFollowsItsFormulaBitForBit) {
-  Programs programs(GetParam(), [](ModuleOp module) {
-    for (int64_t size : sizes())
-      getNormalize(module, size);
-  });
-  for (int64_t size : sizes()) {
-    Row x(randomRow(size, 1)), y(std::vector<float>(size, -7));
-    float norm = std::sqrt(reduceRow(x.values(), [](float sum, float value) {
-      return std::fma(value, value, sum);
-    }));
-    std::vector<float> expected;
-    for (float value : x.values())
-      expected.push_back(value / std::max(norm, 1e-12f));
-    programs.call(sized("normalize", size), x.data(), y.data());
-    ASSERT_EQ(bitsOf(y.values()), bitsOf(expected)) << "size " << size;
-  }
-}
-
-TEST_P(RowProgramsTest, LayerNormWithoutBiasAgreesWithDouble) {
-  Programs programs(GetParam(), [](ModuleOp module) {
-    for (int64_t size : sizes())
-      getLayerNorm(module, size, 1e-5, /*hasBias=*/false);
-  });
-  for (int64_t size : sizes()) {
-    Row x(randomRow(size, 1)), gain(randomRow(size, 2)),
-        y(std::vector<float>(size, -7));
-    programs.call(sized("layer_norm", size) + "_1e-05_no_bias", x.data(),
-                  gain.data(), y.data());
-    expectNear(
-        y.values(),
-        layerNorm(x.values(), gain.values(), std::vector<float>(size, 0), 1e-5),
-        "size " + std::to_string(size));
-  }
-}
-
-// A row whose mean is a thousand times its deviation keeps its variance.
-TEST_P(RowProgramsTest, LayerNormSubtractsTheMeanBeforeItSquares) {
-  Programs programs(GetParam(), [](ModuleOp module) {
-    getLayerNorm(module, 384, 1e-12, /*hasBias=*/true);
-  });
-  std::vector<float> values = randomRow(384, 1);
-  for (float &value : values)
-    value += 1000;
-  Row x(values), gain(std::vector<float>(384, 1)),
-      shift(std::vector<float>(384, 0)), y(std::vector<float>(384, 0));
-  programs.call("layer_norm_384_1e-12", x.data(), gain.data(), shift.data(),
-                y.data());
-  expectNear(y.values(),
-             layerNorm(values, gain.values(), shift.values(), 1e-12),
-             "mean of 1000");
-}
-
-TEST_P(RowProgramsTest, LayerNormWorksInPlace) {
-  Programs programs(GetParam(), [](ModuleOp module) {
-    getLayerNorm(module, 67, 1e-12, /*hasBias=*/true);
-  });
-  Row x(randomRow(67, 1)), gain(randomRow(67, 2)), shift(randomRow(67, 3)),
-      y(std::vector<float>(67, 0));
-  programs.call("layer_norm_67_1e-12", x.data(), gain.data(), shift.data(),
-                y.data());
-  programs.call("layer_norm_67_1e-12", x.data(), gain.data(), shift.data(),
-                x.data());
-  EXPECT_EQ(bitsOf(x.values()), bitsOf(y.values()));
-}
+class RowProgramsTest : public ProgramsTest {};
+ENCAST_INSTANTIATE_PROGRAMS_TEST(RowProgramsTest);
 
 //===----------------------------------------------------------------------===//
 // embed, copy, concat, add
@@ -453,6 +128,232 @@ TEST_P(RowProgramsTest, AddRoundsOnceAndWorksInPlace) {
     programs.call(sized("add", size), left.data(), right.data(), right.data());
     ASSERT_EQ(right.values(), sum) << "size " << size;
   }
+}
+
+//===----------------------------------------------------------------------===//
+// multiply, split
+//===----------------------------------------------------------------------===//
+
+TEST_P(RowProgramsTest, MultiplyRoundsOnceAndWorksInPlace) {
+  Programs programs(GetParam(), [](ModuleOp module) {
+    for (int64_t size : fewSizes())
+      for (int planes = 0; planes <= 3; ++planes)
+        getMultiply(module, size, {planes});
+  });
+  for (int64_t size : fewSizes()) {
+    std::vector<float> a = randomRow(size, 1), b = randomRow(size, 2), product;
+    for (int64_t i = 0; i < size; ++i)
+      product.push_back(a[i] * b[i]);
+    Row left(a), right(b), y(std::vector<float>(size, -7));
+    std::string name = sized("multiply", size);
+    programs.call(name, left.data(), right.data(), y.data());
+    ASSERT_EQ(y.values(), product) << name;
+    for (int planes = 1; planes <= 3; ++planes) {
+      GuardedRow<uint16_t> z(
+          std::vector<uint16_t>(planes * ((size + 31) / 32 * 32), 7));
+      programs.call(name + "_planes_" + std::to_string(planes), left.data(),
+                    right.data(), z.data());
+      ASSERT_EQ(z.values(), toPlanes(product, planes)) << name;
+    }
+    programs.call(name, left.data(), right.data(), left.data());
+    ASSERT_EQ(left.values(), product) << name;
+  }
+}
+
+TEST_P(RowProgramsTest, SplitFillsPlanesUpWithZeros) {
+  Programs programs(GetParam(), [](ModuleOp module) {
+    for (int64_t size : sizes())
+      for (int planes = 1; planes <= 3; ++planes)
+        getSplit(module, size, planes);
+  });
+  for (int64_t size : sizes())
+    for (int planes = 1; planes <= 3; ++planes) {
+      int64_t stride = (size + 31) / 32 * 32;
+      Row x(randomRow(size, unsigned(size)));
+      GuardedRow<uint16_t> y(std::vector<uint16_t>(planes * stride, 7));
+      programs.call(sized("split", size) + "_planes_" + std::to_string(planes),
+                    x.data(), y.data());
+      std::vector<uint16_t> given = y.values();
+      ASSERT_EQ(given, toPlanes(x.values(), planes)) << "size " << size;
+      for (int plane = 0; plane < planes; ++plane)
+        for (int64_t column = size; column < stride; ++column)
+          ASSERT_EQ(given[plane * stride + column], 0);
+      // Each plane is right to half of its last of 8 bits; three are exact.
+      for (int64_t column = 0; column < size; ++column) {
+        double sum = 0, value = x.values()[column];
+        for (int plane = 0; plane < planes; ++plane)
+          sum += fromBF16(given[plane * stride + column]);
+        double bound = planes == 3 ? 0 : std::ldexp(1, -8 * planes);
+        ASSERT_LE(std::fabs(sum - value), bound * std::fabs(value));
+      }
+    }
+}
+
+/// Values of every sign, exponent and leading bits, with the last 16 bits where
+/// rounding changes its mind.
+std::vector<float> edgesOfRounding(uint32_t firstHigh, uint32_t count) {
+  std::vector<float> values;
+  for (uint32_t high = firstHigh; high < firstHigh + count; ++high)
+    for (uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu,
+                         0x7f80u, 0x0080u}) {
+      uint32_t bits = high << 16 | low;
+      float value;
+      memcpy(&value, &bits, 4);
+      values.push_back(value);
+    }
+  return values;
+}
+
+// Infinities, NaN, denormals and ties among them.
+TEST_P(RowProgramsTest, SplitRoundsEveryKindOfValueToNearestEven) {
+  const int64_t size = 8 * 1024;
+  Programs programs(GetParam(), [&](ModuleOp module) {
+    getSplit(module, size, /*planes=*/3);
+  });
+  for (uint32_t high = 0; high < 0x10000; high += 1024) {
+    Row x(edgesOfRounding(high, 1024));
+    GuardedRow<uint16_t> y(std::vector<uint16_t>(3 * size, 7));
+    programs.call("split_8192_planes_3", x.data(), y.data());
+    ASSERT_EQ(y.values(), toPlanes(x.values(), 3)) << "from " << high;
+  }
+}
+
+TEST_P(RowProgramsTest, SplitKeepsWhatIsNotFinite) {
+  Programs programs(
+      GetParam(), [&](ModuleOp module) { getSplit(module, 6, /*planes=*/3); });
+  float full; // A NaN that a carry would turn into zero.
+  memset(&full, 0xff, 4);
+  Row x({INFINITY, -INFINITY, NAN, full, -full, 0x1.fffffep127f});
+  GuardedRow<uint16_t> y(std::vector<uint16_t>(3 * 32, 7));
+  programs.call("split_6_planes_3", x.data(), y.data());
+  std::vector<uint16_t> given = y.values();
+  EXPECT_EQ(fromBF16(given[0]), INFINITY);
+  EXPECT_EQ(fromBF16(given[1]), -INFINITY);
+  EXPECT_TRUE(std::isnan(fromBF16(given[2])));
+  EXPECT_TRUE(std::isnan(fromBF16(given[3])));
+  EXPECT_TRUE(std::isnan(fromBF16(given[4])));
+  EXPECT_EQ(fromBF16(given[5]), INFINITY);
+  for (int64_t column = 0; column < 6; ++column) {
+    EXPECT_FALSE(std::isfinite(fromBF16(given[32 + column])));
+    EXPECT_FALSE(std::isfinite(fromBF16(given[64 + column])));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// short_conv
+//===----------------------------------------------------------------------===//
+
+/// A token of a sequence: which neighbours it has.
+struct ConvToken {
+  int32_t position, next;
+};
+const ConvToken kConvTokens[] = {{0, 0}, {0, 1}, {3, 4}, {8191, 0}};
+
+TEST_P(RowProgramsTest, ShortConvReadsNeighboursOfItsSequenceAlone) {
+  auto options = [](int number) {
+    ShortConvOptions options;
+    options.hasBias = number & 1;
+    options.hasScale = number & 2;
+    options.output.planes = number >> 2;
+    return options;
+  };
+  Programs programs(GetParam(), [&](ModuleOp module) {
+    for (int64_t size : fewSizes())
+      for (int number = 0; number < 16; ++number)
+        getShortConv(module, size, options(number));
+  });
+  // Reading it is an error.
+  float *nowhere = reinterpret_cast<float *>(8);
+  for (int64_t size : fewSizes())
+    for (const ConvToken &token : kConvTokens) {
+      bool first = token.position == 0, last = token.next == 0;
+      Row previous(randomRow(size, 1)), x(randomRow(size, 2)),
+          next(randomRow(size, 3)), weight(randomRow(3 * size, 4)),
+          bias(randomRow(size, 5)), scale(randomRow(size, 6));
+      GuardedRow<int32_t> position({token.position, token.next});
+      float *before = first ? nowhere : previous.data();
+      float *behind = last ? nowhere : next.data();
+      for (int number = 0; number < 16; ++number) {
+        ShortConvOptions o = options(number);
+        std::vector<float> expected;
+        Expected near;
+        for (int64_t i = 0; i < size; ++i) {
+          const float *w = weight.data();
+          float a = first ? 0 : previous.data()[i];
+          float c = last ? 0 : next.data()[i];
+          float b = x.data()[i];
+          float sum =
+              std::fma(w[2 * size + i], c, std::fma(w[size + i], b, w[i] * a));
+          double exact = double(w[i]) * a + double(w[size + i]) * b +
+                         double(w[2 * size + i]) * c;
+          double magnitude = std::fabs(w[i] * a) + std::fabs(w[size + i] * b) +
+                             std::fabs(w[2 * size + i] * c);
+          if (o.hasBias) {
+            sum += bias.data()[i];
+            exact += bias.data()[i];
+            magnitude += std::fabs(bias.data()[i]);
+          }
+          if (o.hasScale) {
+            sum *= scale.data()[i];
+            exact *= scale.data()[i];
+            magnitude *= std::fabs(scale.data()[i]);
+          }
+          expected.push_back(sum);
+          near.y.push_back(exact);
+          near.bound.push_back(1.01 * 5 * kRounding * magnitude);
+        }
+        std::string name =
+            sized("short_conv", size) + (o.hasBias ? "_bias" : "") +
+            (o.hasScale ? "_scale" : "") +
+            (o.output.planes ? sized("_planes", o.output.planes) : "");
+        auto call = [&](auto *y) {
+          auto run = [&](auto... more) {
+            programs.call(name, before, x.data(), behind, position.data(),
+                          weight.data(), more..., y);
+          };
+          if (o.hasBias && o.hasScale)
+            run(bias.data(), scale.data());
+          else if (o.hasBias)
+            run(bias.data());
+          else if (o.hasScale)
+            run(scale.data());
+          else
+            run();
+        };
+        if (o.output.planes) {
+          GuardedRow<uint16_t> y(std::vector<uint16_t>(
+              o.output.planes * ((size + 31) / 32 * 32), 7));
+          call(y.data());
+          ASSERT_EQ(y.values(), toPlanes(expected, o.output.planes)) << name;
+        } else {
+          Row y(std::vector<float>(size, -7));
+          call(y.data());
+          ASSERT_EQ(bitsOf(y.values()), bitsOf(expected)) << name;
+          expectNear(y.values(), near, name);
+        }
+      }
+      // In place of the scale.
+      Row y(std::vector<float>(size, -7));
+      std::string name = sized("short_conv", size) + "_scale";
+      programs.call(name, before, x.data(), behind, position.data(),
+                    weight.data(), scale.data(), y.data());
+      programs.call(name, before, x.data(), behind, position.data(),
+                    weight.data(), scale.data(), scale.data());
+      ASSERT_EQ(bitsOf(scale.values()), bitsOf(y.values())) << name;
+    }
+}
+
+// What a neighbour in another sequence holds must not matter, NaN either.
+TEST_P(RowProgramsTest, ShortConvIgnoresOtherSequencesWhateverTheyHold) {
+  Programs programs(GetParam(), [&](ModuleOp module) {
+    getShortConv(module, 20, ShortConvOptions());
+  });
+  Row other(std::vector<float>(20, NAN)), x(randomRow(20, 2)),
+      weight(std::vector<float>(60, 1)), y(std::vector<float>(20, -7));
+  GuardedRow<int32_t> position({0, 0});
+  programs.call("short_conv_20", other.data(), x.data(), other.data(),
+                position.data(), weight.data(), y.data());
+  EXPECT_EQ(y.values(), x.values());
 }
 
 //===----------------------------------------------------------------------===//
@@ -574,46 +475,6 @@ TEST_P(RowProgramsTest, MaxPoolKeepsNaN) {
 }
 
 //===----------------------------------------------------------------------===//
-// normalize
-//===----------------------------------------------------------------------===//
-
-TEST_P(RowProgramsTest, NormalizeAgreesWithDoubleAndWorksInPlace) {
-  Programs programs(GetParam(), [](ModuleOp module) {
-    for (int64_t size : sizes())
-      getNormalize(module, size);
-  });
-  for (int64_t size : sizes()) {
-    std::vector<float> values = randomRow(size, 1);
-    double squares = 0;
-    for (float value : values)
-      squares += double(value) * value;
-    Expected expected;
-    for (float value : values) {
-      expected.y.push_back(value / std::sqrt(squares));
-      // The root halves the error of the sum.
-      expected.bound.push_back(1.01 * (reductionRoundings(size) / 2 + 2) *
-                               kRounding * std::fabs(expected.y.back()));
-    }
-    Row x(values), y(std::vector<float>(size, -7));
-    programs.call(sized("normalize", size), x.data(), y.data());
-    expectNear(y.values(), expected, "size " + std::to_string(size));
-    programs.call(sized("normalize", size), x.data(), x.data());
-    EXPECT_EQ(bitsOf(x.values()), bitsOf(y.values()));
-  }
-}
-
-TEST_P(RowProgramsTest, NormalizeDividesByNoLessThanItsFloor) {
-  Programs programs(GetParam(),
-                    [](ModuleOp module) { getNormalize(module, 20); });
-  Row zero(std::vector<float>(20, 0)), small(std::vector<float>(20, 1e-20f)),
-      y(std::vector<float>(20, -7));
-  programs.call("normalize_20", zero.data(), y.data());
-  EXPECT_EQ(y.values(), std::vector<float>(20, 0));
-  programs.call("normalize_20", small.data(), y.data());
-  EXPECT_EQ(y.values(), std::vector<float>(20, 1e-20f / 1e-12f));
-}
-
-//===----------------------------------------------------------------------===//
 // transpose_panel
 //===----------------------------------------------------------------------===//
 
@@ -669,6 +530,12 @@ TEST(RowPrograms, GiveTheSameBitsOnBothInstructionSets) {
     for (int64_t size : all) {
       getLayerNorm(module, size, 1e-12, /*hasBias=*/true);
       getNormalize(module, size);
+      getRmsNorm(module, size, 1e-5, {2});
+      HeadsOptions heads;
+      heads.norm = 1e-5;
+      heads.rope = true;
+      heads.factor = 0.18;
+      getHeads(module, 3, 2 * size, heads);
       for (const PoolCase &pool : kPools)
         getPool(module, pool.mode, size, size);
     }
@@ -688,6 +555,16 @@ TEST(RowPrograms, GiveTheSameBitsOnBothInstructionSets) {
       programs.call(sized("layer_norm", size) + "_1e-12", x.data(), gain.data(),
                     shift.data(), y.data());
       keep(y);
+      std::vector<float> planes((size + 31) / 32 * 32, -7);
+      Row split(planes), rotated(std::vector<float>(6 * size, -7));
+      programs.call(sized("rms_norm", size) + "_1e-05_planes_2", x.data(),
+                    gain.data(), split.data());
+      keep(split);
+      int32_t position = 1;
+      programs.call(
+          "heads_3x" + std::to_string(2 * size) + "_norm_1e-05_rope_times_0.18",
+          x.data(), x.data() + size, &position, x.data(), rotated.data());
+      keep(rotated);
       programs.call(sized("normalize", size), x.data(), y.data());
       keep(y);
       for (const PoolCase &pool : kPools) {
