@@ -530,8 +530,9 @@ public:
       int64_t elements = count * rowSize, first = begin * rowSize;
       if (!rows(last, begin, count, block.data()))
         return false;
-      if (std::is_same_v<Value, double> &&
-          !round(last, first, elements, block.data()))
+      bool isRounded =
+          std::is_same_v<Value, float> || step.kind == Kind::PackTiles;
+      if (!isRounded && !round(last, first, elements, block.data()))
         return false;
       store(step.type, block.data(), elements,
             bytes + first * elementBytes(step.type));
@@ -811,8 +812,11 @@ private:
   /// Rounds values [first, first + count) of a step's result to its type.
   bool round(int index, int64_t first, int64_t count, Value *values) {
     ElementType type = recipe.steps[index].type;
+    // A double takes one rounding, not two.
+    bool fast = std::is_same_v<Value, float> && type == ElementType::BF16;
     for (int64_t i = 0; i < count; ++i) {
-      Value rounded = Value(roundTo(type, values[i]));
+      Value rounded = fast ? Value(roundToBF16(float(values[i])))
+                           : Value(roundTo(type, values[i]));
       if (!std::isfinite(rounded))
         return failBeyond(index, first + i, double(values[i]), type);
       values[i] = rounded;
