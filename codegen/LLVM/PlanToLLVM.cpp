@@ -281,6 +281,8 @@ private:
       return minimum(columnsFrom(scope), integer(16));
     case Count::GroupColumns:
       return minimum(columnsFrom(scope), multiply(scope.panels, 16));
+    case Count::Position:
+      return itemField(ITEM(position));
     }
     llvm_unreachable("unknown count");
   }
@@ -308,9 +310,13 @@ private:
                                     address.getRowBytes()));
     if (address.getPanelBytes())
       offset = add(offset, multiply(panel, address.getPanelBytes()));
-    if (address.getKeyBytes())
-      offset =
-          add(offset, multiply(itemField(ITEM(key)), address.getKeyBytes()));
+    const std::pair<int64_t, Field> terms[] = {
+        {address.getKeyBytes(), ITEM(key)},
+        {address.getPackedBytes(), ITEM(packed)},
+        {address.getPositionBytes(), ITEM(position)}};
+    for (auto [factor, field] : terms)
+      if (factor)
+        offset = add(offset, multiply(itemField(field), factor));
     if (address.getPlanes()) {
       Value plane = add(integer(address.getPlaneFirst()),
                         multiply(panel, address.getPlanesPerPanel()));
@@ -351,9 +357,14 @@ private:
   }
 
   Value domainRows(Domain domain) {
-    return load(context,
-                domain == Domain::Tokens ? CONTEXT(tokens) : CONTEXT(selected),
-                b.getI64Type());
+    auto field = [&](Field field) {
+      return load(context, field, b.getI64Type());
+    };
+    if (domain == Domain::Packed) // ENCAST_PACKED_ROWS
+      return add(field(CONTEXT(tokens)),
+                 multiply(field(CONTEXT(sequences)), ENCAST_PACKED_ROWS(0, 1)));
+    return field(domain == Domain::Tokens ? CONTEXT(tokens)
+                                          : CONTEXT(selected));
   }
 
   /// First token of a sequence.

@@ -4,11 +4,17 @@
 /// Walks over the function once and replaces each operation of the model:
 ///
 ///   linear                 kernel.linear, or kernel.linear_store to an output
-///   attention              kernel.attention on panel-major linears
+///   rms_norm, rope         kernel.heads where attention reads them
+///   attention              kernel.attention on panel-major values, or
+///                          kernel.attention_pack and kernel.tile_attention
+///   multiply(short_conv)   kernel.short_conv
 ///   first, pick, select    kernel.gather
 ///   pool                   kernel.pool
 ///   output                 kernel.output and kernel.store
 ///   all others             kernel.rows
+///
+/// Where kernels multiply tiles of bf16, values are made in bf16 planes by
+/// whatever computes them if nothing else reads them, else split by a program.
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Kernels/KernelArgs.h"
@@ -39,6 +45,13 @@ constexpr int64_t kWideColumns = 1024;
 
 // dialects/ cannot see the table of kernels: what both state must agree.
 static_assert(kernel::kPanelColumns == kPanelColumns);
+static_assert(kernel::planeRowStride(1000, 3) == planeRowStride(1000, 3));
+
+/// Columns of the feed-forward's inner value that are in memory at once where
+/// tiles are multiplied: the chunk and the panels that read it stay in the L2.
+constexpr int64_t kFeedForwardChunk = 512;
+/// Queries, and tokens to pack, of one call.
+constexpr int64_t kTileQueries = 512, kPackTokens = 512;
 
 /// The epilogue's function of the same name.
 Activation activationOf(LinearOp op) {
@@ -51,25 +64,43 @@ Activation activationOf(LinearOp op) {
 
 class KernelBuilder {
 public:
-  KernelBuilder(ModuleOp module, const TargetCpu &target)
-      : module(module), target(target), symbols(module),
+  KernelBuilder(ModuleOp module, func::FuncOp func, const TargetCpu &target)
+      : module(module), func(func), target(target), symbols(module),
         b(module.getContext()) {}
 
-  LogicalResult run(func::FuncOp func);
+  LogicalResult run();
 
 private:
   ModuleOp module;
+  func::FuncOp func;
   const TargetCpu &target;
   SymbolTable symbols;
   OpBuilder b;
-  std::map<std::tuple<std::string, int64_t>, FlatSymbolRefAttr> packedWeights;
+  llvm::StringMap<FlatSymbolRefAttr> packedWeights; ///< By what was done.
   llvm::StringMap<FlatSymbolRefAttr> kernels; ///< By the name of their shape.
+  DenseMap<Operation *, Arithmetic> arithmetics; ///< Of linears and attention.
+  DenseMap<std::pair<Value, int64_t>, Value> splits;
+  DenseMap<int64_t, Value> positions; ///< By encoder::Rows.
 
-  /// Where an operand of attention lies: a panel-major linear and the plane of
+  /// Where an operand of attention lies: a panel-major value and the plane of
   /// its head 0.
   struct Planes {
     Value value;
     int64_t first;
+  };
+  /// What happens to heads on their way from a linear to attention.
+  struct HeadsChain {
+    Value input;
+    int64_t column = 0; ///< Of the input.
+    RmsNormOp norm;
+    RopeOp rope;
+  };
+  /// Which part of a weight is packed, and how.
+  struct Packing {
+    Arithmetic arithmetic = Arithmetic::F32;
+    int64_t headSize = 0; ///< Heads of rows that are padded to whole panels.
+    int64_t row = 0, rows = -1;       ///< -1: all
+    int64_t column = 0, columns = -1; ///< -1: all
   };
 
   FlatSymbolRefAttr symbolOf(Operation *op) {
@@ -82,10 +113,16 @@ private:
     return op->getAttrOfType<IntegerAttr>("layer");
   }
 
-  WeightOp derivedWeight(WeightOp from, StringRef name, RankedTensorType type,
-                         llvm::function_ref<Value(OpBuilder &, Value)> recipe);
-  FlatSymbolRefAttr packed(FlatSymbolRefAttr weight, int64_t headSize);
-  FailureOr<const KernelRow *> row(Operation *op, KernelFamily family);
+  FlatSymbolRefAttr
+  derivedWeight(ArrayRef<WeightOp> from, const Twine &name,
+                llvm::function_ref<Value(OpBuilder &, ArrayRef<Value>)> recipe);
+  FlatSymbolRefAttr packed(FlatSymbolRefAttr weight, FlatSymbolRefAttr gate,
+                           const Packing &packing);
+  RankedTensorType weightType(FlatSymbolRefAttr weight) {
+    return symbols.lookup<WeightOp>(weight.getValue()).getType();
+  }
+  FailureOr<const KernelRow *> row(Operation *op, KernelFamily family,
+                                   Arithmetic arithmetic);
   FlatSymbolRefAttr define(const KernelRow &row, const LinearShape &shape);
   FlatSymbolRefAttr define(const KernelRow &row, const AttentionShape &shape);
   FlatSymbolRefAttr define(const Twine &name, const KernelRow &row,
@@ -94,17 +131,35 @@ private:
     return b.getNamedAttr(name, b.getI64IntegerAttr(value));
   }
 
+  Arithmetic chooseArithmetic(LinearOp op);
+  Arithmetic chooseArithmetic(AttentionOp op);
+  int64_t wantedPlanes(Value value);
+  Value asPlanes(Value value, int64_t planes);
+  Value positionsOf(Rows rows);
+
   void replaceByRows(Operation *op, func::FuncOp program, ValueRange inputs,
                      ArrayRef<Attribute> weights = {},
-                     ArrayRef<int64_t> columns = {});
+                     ArrayRef<int64_t> columns = {}, int64_t planes = 0);
   void gather(Operation *op, kernel::GatherIndex index);
+  Value heads(Operation *op, HeadsChain chain, int64_t count, int64_t headSize,
+              HeadsOptions options);
 
   LogicalResult lower(Operation *op);
   LogicalResult lower(LinearOp op);
   LogicalResult lower(AttentionOp op);
+  LogicalResult lower(MultiplyOp op);
   LogicalResult lower(OutputOp op);
+  void lowerConv(ShortConvOp op, MultiplyOp multiply);
+  LogicalResult lowerTileAttention(AttentionOp op);
+  Value linear(LinearOp op, const KernelRow &row, Value input,
+               const Packing &packing, int64_t headSize, int64_t outPlanes,
+               Value accumulate, bool isLast);
+  LinearOp innerLinear(LinearOp op);
+  LogicalResult lowerFeedForward(LinearOp up, LinearOp down);
   FailureOr<int64_t> panelMajorHeadSize(LinearOp op);
-  FailureOr<Planes> planes(AttentionOp op, Value operand);
+  HeadsChain chainOf(Value operand);
+  bool feedsAttention(Operation *op);
+  FailureOr<Planes> planes(AttentionOp op, Value operand, int64_t heads);
   bool isEmbedded(FlatSymbolRefAttr weight);
   bool storesGroups(LinearOp op);
 };
@@ -113,59 +168,113 @@ private:
 // Weights and kernels
 //===----------------------------------------------------------------------===//
 
-/// A new weight behind `from` whose recipe continues that of `from`.
-WeightOp KernelBuilder::derivedWeight(
-    WeightOp from, StringRef name, RankedTensorType type,
-    llvm::function_ref<Value(OpBuilder &, Value)> recipe) {
+/// A new weight behind `from` whose recipe continues theirs.
+FlatSymbolRefAttr KernelBuilder::derivedWeight(
+    ArrayRef<WeightOp> from, const Twine &name,
+    llvm::function_ref<Value(OpBuilder &, ArrayRef<Value>)> recipe) {
   OpBuilder at(module.getContext());
-  at.setInsertionPointAfter(from);
-  auto weight = WeightOp::create(at, from.getLoc(), name, type);
-  IRMapping mapping;
-  from.getRecipe().cloneInto(&weight.getRecipe(), mapping);
-  auto yield = cast<YieldOp>(weight.getRecipe().front().getTerminator());
-  at.setInsertionPoint(yield);
-  yield.getValueMutable().assign(recipe(at, yield.getValue()));
+  at.setInsertionPointAfter(from.back());
+  WeightOp first = from.front();
+  auto weight =
+      WeightOp::create(at, first.getLoc(), name.str(), first.getType());
+  at.setInsertionPointToStart(&weight.getRecipe().emplaceBlock());
+  SmallVector<Value> values;
+  for (WeightOp source : from) {
+    IRMapping mapping;
+    for (Operation &op : source.getRecipe().front().without_terminator())
+      at.clone(op, mapping);
+    values.push_back(mapping.lookup(source.getYielded()));
+  }
+  Value result = recipe(at, values);
+  weight.setType(cast<RankedTensorType>(result.getType()));
+  YieldOp::create(at, first.getLoc(), result);
   symbols.insert(weight);
-  return weight;
+  return symbolOf(weight);
 }
 
-/// The weight in panels; heads whose size fills no whole panels are padded
-/// (headSize 0: no heads).
+/// The weight as the kernels of an arithmetic read it, with its gate if it has
+/// one. Biases are packed likewise, in f32.
 FlatSymbolRefAttr KernelBuilder::packed(FlatSymbolRefAttr weight,
-                                        int64_t headSize) {
-  int64_t padded = kernel::paddedHeadSize(headSize);
-  if (headSize == padded)
-    headSize = 0;
+                                        FlatSymbolRefAttr gate,
+                                        const Packing &packing) {
+  bool tiles = packing.arithmetic != Arithmetic::F32;
+  int64_t padded = kernel::paddedHeadSize(packing.headSize);
+  std::string name = weight.getValue().str();
+  if (packing.rows >= 0)
+    name += ".rows." + std::to_string(packing.row);
+  if (packing.columns >= 0)
+    name += ".columns." + std::to_string(packing.column);
+  if (padded != packing.headSize)
+    name += ".heads." + std::to_string(packing.headSize);
+  name +=
+      tiles ? "." + std::string(arithmeticName(packing.arithmetic)) : ".packed";
   FlatSymbolRefAttr &result =
-      packedWeights[{weight.getValue().str(), headSize}];
+      packedWeights[gate ? name + "." + gate.getValue().str() : name];
   if (result)
     return result;
-  auto from = symbols.lookup<WeightOp>(weight.getValue());
-  RankedTensorType type = from.getType();
-  SmallVector<int64_t> shape(type.getShape());
-  if (headSize)
-    shape[0] = shape[0] / headSize * padded;
-  auto paddedType = RankedTensorType::get(shape, type.getElementType());
-  int64_t panels = kernel::panelsFor(shape[0]);
-  if (type.getRank() == 1)
-    shape = {panels * kernel::kPanelColumns};
-  else
-    shape = {panels, shape[1], kernel::kPanelColumns};
-  auto packedType = RankedTensorType::get(shape, b.getF32Type());
-  auto op = derivedWeight(
-      from, (weight.getValue() + ".packed").str(), packedType,
-      [&](OpBuilder &at, Value value) -> Value {
-        if (headSize)
-          value = kernel::PadRowsOp::create(at, from.getLoc(), paddedType,
-                                            value, headSize, padded);
-        return kernel::PackOp::create(at, from.getLoc(), packedType, value);
-      });
-  return result = symbolOf(op);
+
+  SmallVector<WeightOp> from = {symbols.lookup<WeightOp>(weight.getValue())};
+  if (gate)
+    from.push_back(symbols.lookup<WeightOp>(gate.getValue()));
+  Location loc = from.front().getLoc();
+  auto resized = [](RankedTensorType type, int64_t dimension, int64_t size) {
+    SmallVector<int64_t> shape(type.getShape());
+    shape[dimension] = size;
+    return RankedTensorType::get(shape, type.getElementType());
+  };
+  auto prepare = [&](OpBuilder &at, Value value) {
+    auto type = [&] { return cast<RankedTensorType>(value.getType()); };
+    if (packing.rows >= 0)
+      value = SliceOp::create(at, loc, resized(type(), 0, packing.rows), value,
+                              packing.row);
+    if (packing.columns >= 0 && type().getRank() == 2)
+      value = SliceColumnsOp::create(
+          at, loc, resized(type(), 1, packing.columns), value, packing.column);
+    int64_t rows = type().getDimSize(0);
+    if (padded != packing.headSize)
+      value = kernel::PadRowsOp::create(
+          at, loc, resized(type(), 0, rows / packing.headSize * padded), value,
+          packing.headSize, padded);
+    else if (tiles && rows % 32)
+      value = kernel::PadRowsOp::create(
+          at, loc, resized(type(), 0, kernel::planeStride(rows)), value, rows,
+          kernel::planeStride(rows)); // Tiles fill whole planes.
+    return value;
+  };
+  auto pack = [&](OpBuilder &at, ArrayRef<Value> parts) -> Value {
+    Value value = prepare(at, parts[0]);
+    Value gates = gate ? prepare(at, parts[1]) : Value();
+    auto type = cast<RankedTensorType>(value.getType());
+    int64_t rows = type.getDimSize(0);
+    bool matrix = type.getRank() == 2;
+    if (tiles && matrix) {
+      int64_t terms = weightPlanes(packing.arithmetic);
+      auto packedType = RankedTensorType::get(
+          {rows / (gate ? 16 : 32),
+           kernel::planeStride(type.getDimSize(1)) / 32, terms * 1024},
+          at.getBF16Type());
+      return kernel::PackTilesOp::create(at, loc, packedType, value, gates,
+                                         terms);
+    }
+    int64_t group = tiles ? 16 : 8;
+    int64_t panels =
+        gate ? (rows + group - 1) / group * group / 8 : kernel::panelsFor(rows);
+    SmallVector<int64_t> shape = {panels * kernel::kPanelColumns};
+    if (matrix)
+      shape = {panels, type.getDimSize(1), kernel::kPanelColumns};
+    auto packedType = RankedTensorType::get(shape, at.getF32Type());
+    if (gate)
+      return kernel::PackGatedOp::create(at, loc, packedType, value, gates,
+                                         group);
+    return kernel::PackOp::create(at, loc, packedType, value);
+  };
+  return result = derivedWeight(from, name, pack);
 }
 
-FailureOr<const KernelRow *> KernelBuilder::row(Operation *op,
-                                                KernelFamily family) {
-  if (const KernelRow *row = selectKernelRow(family, target.features))
+FailureOr<const KernelRow *>
+KernelBuilder::row(Operation *op, KernelFamily family, Arithmetic arithmetic) {
+  if (const KernelRow *row =
+          selectKernelRow(family, arithmetic, target.features))
     return row;
   return op->emitOpError() << "has no kernel for target " << target.name;
 }
@@ -193,10 +302,15 @@ FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
       number("k", shape.k), number("lda", shape.lda), number("ldc", shape.ldc)};
   std::string name = llvm::formatv("{0}.k{1}.a{2}.c{3}", row.name, shape.k,
                                    shape.lda, shape.ldc);
-  if (shape.bias) {
-    attrs.push_back(b.getNamedAttr("bias", b.getUnitAttr()));
-    name += ".bias";
-  }
+  auto flag = [&](bool given, StringRef flag) {
+    if (!given)
+      return;
+    attrs.push_back(b.getNamedAttr(flag, b.getUnitAttr()));
+    name += ("." + flag).str();
+  };
+  flag(shape.bias, "bias");
+  flag(shape.gated, "gated");
+  flag(shape.accumulate, "accumulate");
   if (shape.activation != Activation::None) {
     std::string activation(activationName(shape.activation));
     attrs.push_back(b.getNamedAttr("activation", b.getStringAttr(activation)));
@@ -206,16 +320,142 @@ FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
     attrs.push_back(number("ldr", shape.ldr));
     name += ".r" + std::to_string(shape.ldr);
   }
+  if (shape.cPlanes) {
+    attrs.push_back(number("planes", shape.cPlanes));
+    attrs.push_back(number("plane_stride", shape.cPlaneStride));
+    name += ".p" + std::to_string(shape.cPlanes);
+  }
   return define(name, row, static_cast<int64_t>(LinearArg::Count), attrs);
 }
 
 FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
                                         const AttentionShape &shape) {
-  return define(llvm::formatv("{0}.d{1}.o{2}.s{3:e8}", row.name, shape.headSize,
-                              shape.ldo, shape.scale),
-                row, static_cast<int64_t>(AttentionArg::Count),
-                {number("head_size", shape.headSize), number("ldo", shape.ldo),
-                 b.getNamedAttr("scale", b.getF32FloatAttr(shape.scale))});
+  std::string name = llvm::formatv("{0}.d{1}", row.name, shape.headSize);
+  SmallVector<NamedAttribute> attrs = {number("head_size", shape.headSize)};
+  auto field = [&](StringRef attr, StringRef letter, int64_t value,
+                   int64_t absent) {
+    if (value == absent)
+      return;
+    attrs.push_back(number(attr, value));
+    name += ("." + letter + Twine(value)).str();
+  };
+  int64_t operands = 0;
+  switch (row.family) {
+  case KernelFamily::AttentionPack:
+    operands = static_cast<int64_t>(AttentionPackArg::Count);
+    field("ldkv", "l", shape.ldkv, 0);
+    field("kv_plane_stride", "s", shape.kvPlaneStride, 0);
+    return define(name, row, operands, attrs);
+  case KernelFamily::TileAttention:
+    operands = static_cast<int64_t>(TileAttentionArg::Count);
+    field("ldq", "q", shape.ldq, 0);
+    field("q_plane_stride", "s", shape.qPlaneStride, 0);
+    break;
+  default:
+    operands = static_cast<int64_t>(AttentionArg::Count);
+    attrs.push_back(b.getNamedAttr("scale", b.getF32FloatAttr(shape.scale)));
+    name += llvm::formatv(".s{0:e8}", shape.scale);
+  }
+  field("ldo", "o", shape.ldo, 0);
+  field("query_heads", "g", shape.queryHeads, 1);
+  field("window", "w", shape.window, -1);
+  field("planes", "p", shape.outPlanes, 0);
+  field("plane_stride", "t", shape.outPlaneStride, 0);
+  return define(name, row, operands, attrs);
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic and planes
+//===----------------------------------------------------------------------===//
+
+/// The terms that a linear's products are made of on this target. Weights that
+/// are exactly bf16 cost a third of what others do, and lose nothing.
+Arithmetic KernelBuilder::chooseArithmetic(LinearOp op) {
+  if (storesGroups(op))
+    return Arithmetic::F32;
+  auto isExact = [&](FlatSymbolRefAttr weight) {
+    return !weight || weightType(weight).getElementType().isBF16();
+  };
+  bool exact = isExact(op.getWeightAttr()) && isExact(op.getGateAttr());
+  Arithmetic wanted = exact ? Arithmetic::Bf16x3w : Arithmetic::F32;
+  if (op.getPrecision() == Precision::Bf16)
+    wanted = Arithmetic::Bf16;
+  else if (op.getPrecision() == Precision::Bf16x3 && !exact)
+    wanted = Arithmetic::Bf16x3;
+  return selectKernelRow(KernelFamily::Linear, wanted, target.features)
+             ? wanted
+             : Arithmetic::F32;
+}
+
+/// Attention multiplies tiles where the linear that makes its queries does.
+Arithmetic KernelBuilder::chooseArithmetic(AttentionOp op) {
+  Arithmetic wanted = Arithmetic::Bf16x6;
+  if (op.getPrecision() == Precision::Bf16)
+    wanted = Arithmetic::Bf16;
+  else if (op.getPrecision() == Precision::Bf16x3)
+    wanted = Arithmetic::Bf16x3;
+  auto linear = chainOf(op.getQuery()).input.getDefiningOp<LinearOp>();
+  if (!linear || arithmetics.lookup(linear) == Arithmetic::F32)
+    return Arithmetic::F32;
+  for (KernelFamily family :
+       {KernelFamily::TileAttention, KernelFamily::AttentionPack})
+    if (!selectKernelRow(family, wanted, target.features))
+      return Arithmetic::F32;
+  return wanted;
+}
+
+/// The bf16 planes that all readers of a value want; 0 if any wants f32.
+int64_t KernelBuilder::wantedPlanes(Value value) {
+  int64_t planes = -1;
+  for (Operation *user : value.getUsers()) {
+    auto linear = dyn_cast<LinearOp>(user);
+    int64_t wanted = 0;
+    if (linear && linear.getInput() == value && linear.getResidual() != value)
+      wanted = activationPlanes(arithmetics.lookup(linear));
+    if (planes >= 0 && planes != wanted)
+      return 0;
+    planes = wanted;
+  }
+  return std::max<int64_t>(planes, 0);
+}
+
+/// The value in bf16 planes.
+Value KernelBuilder::asPlanes(Value value, int64_t planes) {
+  if (kernel::getPlanes(value) == planes)
+    return value;
+  Value &split = splits[{value, planes}];
+  if (split)
+    return split;
+  func::FuncOp program =
+      getSplit(module, kernel::getColumns(value), static_cast<int>(planes));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfterValue(value);
+  Operation *op = value.getDefiningOp();
+  auto rows = kernel::RowsProgramOp::create(
+      b, value.getLoc(),
+      kernel::getRowsType(value, kernel::getColumns(value), planes),
+      symbolOf(program), value, ArrayAttr(), DenseI64ArrayAttr(), nameOf(op),
+      layerOf(op));
+  return split = rows.getResult();
+}
+
+/// The position of each token, or of each selected row.
+Value KernelBuilder::positionsOf(Rows rows) {
+  Value &value = positions[static_cast<int64_t>(rows)];
+  if (value)
+    return value;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&func.getBody().front());
+  auto index = RankedTensorType::get(ShapedType::kDynamic, b.getI32Type());
+  Value tokens =
+      InputOp::create(b, func.getLoc(), index, IndexInput::Positions);
+  if (rows == Rows::Tokens)
+    return value = tokens;
+  auto selected =
+      RankedTensorType::get(index.getShape(), index.getElementType(),
+                            RowsAttr::get(b.getContext(), rows));
+  return value = SelectRowsOp::create(b, func.getLoc(), selected, tokens,
+                                      StringAttr(), IntegerAttr());
 }
 
 //===----------------------------------------------------------------------===//
@@ -225,10 +465,12 @@ FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
 void KernelBuilder::replaceByRows(Operation *op, func::FuncOp program,
                                   ValueRange inputs,
                                   ArrayRef<Attribute> weights,
-                                  ArrayRef<int64_t> columns) {
+                                  ArrayRef<int64_t> columns, int64_t planes) {
   b.setInsertionPoint(op);
+  Value result = op->getResult(0);
   auto rows = kernel::RowsProgramOp::create(
-      b, op->getLoc(), op->getResult(0).getType(), symbolOf(program), inputs,
+      b, op->getLoc(), kernel::getRowsType(result, getColumns(result), planes),
+      symbolOf(program), inputs,
       weights.empty() ? ArrayAttr() : b.getArrayAttr(weights),
       columns.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(columns),
       nameOf(op), layerOf(op));
@@ -267,15 +509,15 @@ static PoolMode poolMode(Pooling mode) {
 // Linears and attention
 //===----------------------------------------------------------------------===//
 
-/// The size of the heads that attention reads of a linear's result, 0 if no
-/// attention reads it. An error if others read it too.
+/// The size of the heads that f32 attention reads of a linear's result as they
+/// are, 0 if none does. An error if others read it too.
 FailureOr<int64_t> KernelBuilder::panelMajorHeadSize(LinearOp op) {
   int64_t headSize = 0;
   bool others = false;
   auto look = [&](Value value) {
     for (Operation *user : value.getUsers()) {
       auto attention = dyn_cast<AttentionOp>(user);
-      if (!attention)
+      if (!attention || arithmetics.lookup(attention) != Arithmetic::F32)
         others |= !isa<ColumnsOp>(user);
       else if (headSize && headSize != attention.getHeadSize())
         others = true;
@@ -293,14 +535,44 @@ FailureOr<int64_t> KernelBuilder::panelMajorHeadSize(LinearOp op) {
     return op.emitOpError()
            << "has " << getColumns(op.getResult())
            << " columns, which heads of size " << headSize << " do not fill";
+  if (headSize && arithmetics.lookup(op) != Arithmetic::F32)
+    return op.emitOpError("multiplies tiles, but is read by f32 attention");
   return headSize;
+}
+
+KernelBuilder::HeadsChain KernelBuilder::chainOf(Value operand) {
+  HeadsChain chain;
+  if ((chain.rope = operand.getDefiningOp<RopeOp>()))
+    operand = chain.rope.getInput();
+  if (auto norm = operand.getDefiningOp<RmsNormOp>(); norm && norm.getHeads()) {
+    chain.norm = norm;
+    operand = norm.getInput();
+  }
+  if (auto columns = operand.getDefiningOp<ColumnsOp>()) {
+    chain.column = columns.getBegin();
+    operand = columns.getInput();
+  }
+  chain.input = operand;
+  return chain;
+}
+
+/// Whether only attention reads the result, perhaps through a rotation: then
+/// it is a part of a HeadsChain.
+bool KernelBuilder::feedsAttention(Operation *op) {
+  return llvm::all_of(op->getUsers(), [&](Operation *user) {
+    return isa<AttentionOp>(user) ||
+           (isa<RopeOp>(user) && feedsAttention(user));
+  });
 }
 
 /// Whether a table of the embedding is this weight, which then stays row-major.
 bool KernelBuilder::isEmbedded(FlatSymbolRefAttr weight) {
   bool embedded = false;
-  module.walk([&](kernel::EmbedOp embed) {
-    embedded |= llvm::is_contained(embed.getTables(), weight);
+  module.walk([&](Operation *op) {
+    if (auto embed = dyn_cast<kernel::EmbedOp>(op))
+      embedded |= llvm::is_contained(embed.getTables(), weight);
+    else if (auto embedding = dyn_cast<EmbeddingOp>(op))
+      embedded |= llvm::is_contained(embedding.getTables(), weight);
   });
   return embedded;
 }
@@ -308,93 +580,348 @@ bool KernelBuilder::isEmbedded(FlatSymbolRefAttr weight) {
 /// Whether the only reader of a linear is an output that it should write
 /// itself: a wide one, or one whose weight an embedding shares.
 bool KernelBuilder::storesGroups(LinearOp op) {
-  if (!op->hasOneUse() || !isa<OutputOp>(*op->user_begin()) || op.getResidual())
+  if (!op->hasOneUse() || !isa<OutputOp>(*op->user_begin()) ||
+      op.getResidual() || op.getGateAttr())
     return false;
   return getColumns(op.getResult()) > kWideColumns ||
          isEmbedded(op.getWeightAttr());
 }
 
-LogicalResult KernelBuilder::lower(LinearOp op) {
-  FailureOr<const KernelRow *> kernelRow = row(op, KernelFamily::Linear);
-  FailureOr<int64_t> headSize = panelMajorHeadSize(op);
-  if (failed(kernelRow) || failed(headSize))
+/// One call of a linear, or of the part of it that `packing` says. The first
+/// part of a sum has no bias, activation and residual, and so has every one but
+/// the last.
+Value KernelBuilder::linear(LinearOp op, const KernelRow &row, Value input,
+                            const Packing &packing, int64_t headSize,
+                            int64_t outPlanes, Value accumulate, bool isLast) {
+  int64_t columns = getColumns(op.getResult());
+  if (packing.rows >= 0)
+    columns = packing.rows;
+  bool tiles = row.arithmetic != Arithmetic::F32;
+  bool gated = op.getGateAttr() != nullptr;
+  int64_t made = columns; // With what pads heads.
+  if (headSize)
+    made = columns / headSize * kernel::paddedHeadSize(headSize);
+  if (tiles)
+    made = kernel::planeStride(made);
+  int64_t perPanel = gated ? 8 : 16;
+  int64_t panels = (made + perPanel - 1) / perPanel;
+  int64_t planes = kernel::getPlanes(input);
+  LinearShape shape;
+  shape.arithmetic = row.arithmetic;
+  shape.k = kernel::getColumns(input);
+  shape.lda = planes ? kernel::planeRowStride(shape.k, planes)
+                     : kernel::rowStride(shape.k);
+  shape.ldc = headSize ? kernel::kPanelColumns : kernel::rowStride(columns);
+  if (outPlanes)
+    shape.ldc = kernel::planeRowStride(columns, outPlanes);
+  shape.ldr = shape.ldc;
+  shape.gated = gated;
+  shape.accumulate = accumulate != nullptr;
+  shape.cPlanes = static_cast<int>(outPlanes);
+  shape.cPlaneStride = outPlanes ? kernel::planeStride(columns) : 0;
+  if (isLast) {
+    shape.bias = op.getBiasAttr() != nullptr;
+    shape.residual = op.getResidual() != nullptr;
+    shape.activation = activationOf(op);
+  }
+  b.setInsertionPoint(op);
+  int64_t workspace = linearWorkspaceBytes(row, shape);
+  return kernel::LinearOp::create(
+      b, op.getLoc(), kernel::getRowsType(op.getResult(), columns, outPlanes),
+      define(row, shape), input,
+      packed(op.getWeightAttr(), op.getGateAttr(), packing),
+      shape.bias ? packed(op.getBiasAttr(), op.getGateBiasAttr(), packing)
+                 : FlatSymbolRefAttr(),
+      isLast ? op.getResidual() : Value(), accumulate,
+      b.getI64IntegerAttr(panels), b.getI64IntegerAttr(row.panelTile),
+      b.getI64IntegerAttr(row.rowTile),
+      workspace ? b.getI64IntegerAttr(workspace) : IntegerAttr(),
+      headSize ? b.getUnitAttr() : UnitAttr(), nameOf(op), layerOf(op));
+}
+
+/// The linear whose result only `op` reads and which is not worth to be in
+/// memory as a whole; null if there is none.
+LinearOp KernelBuilder::innerLinear(LinearOp op) {
+  auto inner = op.getInput().getDefiningOp<LinearOp>();
+  if (!inner || !inner->hasOneUse() || inner.getResidual() ||
+      op.getGateAttr() || arithmetics.lookup(op) == Arithmetic::F32 ||
+      arithmetics.lookup(inner) != arithmetics.lookup(op) ||
+      getColumns(inner.getResult()) <= kFeedForwardChunk)
+    return {};
+  return inner;
+}
+
+/// Two linears one behind the other, in chunks of the columns between them: the
+/// sums of the second go on from chunk to chunk.
+LogicalResult KernelBuilder::lowerFeedForward(LinearOp up, LinearOp down) {
+  Arithmetic arithmetic = arithmetics.lookup(down);
+  FailureOr<const KernelRow *> row =
+      this->row(down, KernelFamily::Linear, arithmetic);
+  if (failed(row))
     return failure();
-  const KernelRow &row = **kernelRow;
+  b.setInsertionPoint(down);
+  int64_t planes = activationPlanes(arithmetic);
+  int64_t inner = getColumns(up.getResult());
+  int64_t chunks = (inner + kFeedForwardChunk - 1) / kFeedForwardChunk;
+  int64_t chunk = kernel::planeStride((inner + chunks - 1) / chunks);
+  Value input = asPlanes(up.getInput(), planes), sums;
+  for (int64_t begin = 0; begin < inner; begin += chunk) {
+    int64_t size = std::min(chunk, inner - begin);
+    Packing rows{.arithmetic = arithmetic, .row = begin, .rows = size};
+    Packing columns{.arithmetic = arithmetic, .column = begin, .columns = size};
+    b.setInsertionPoint(down);
+    // Made before the second linear, with its place in the function.
+    up->moveBefore(down);
+    Value part = linear(up, **row, input, rows, 0, planes, Value(), true);
+    sums =
+        linear(down, **row, part, columns, 0, 0, sums, begin + size == inner);
+  }
+  down.getResult().replaceAllUsesWith(sums);
+  down.erase();
+  up.erase();
+  return success();
+}
+
+LogicalResult KernelBuilder::lower(LinearOp op) {
   if (storesGroups(op))
     return success(); // Its output lowers it.
-  int64_t columns = getColumns(op.getResult());
-  if (*headSize)
-    columns = columns / *headSize * kernel::paddedHeadSize(*headSize);
-  LinearShape shape;
-  shape.k = getColumns(op.getInput());
-  shape.lda = kernel::rowStride(shape.k);
-  shape.ldc = *headSize ? kernel::kPanelColumns : kernel::rowStride(columns);
-  shape.ldr = kernel::rowStride(columns);
-  shape.bias = op.getBiasAttr() != nullptr;
-  shape.residual = op.getResidual() != nullptr;
-  shape.activation = activationOf(op);
-  b.setInsertionPoint(op);
-  auto linear = kernel::LinearOp::create(
-      b, op.getLoc(), op.getType(), define(row, shape), op.getInput(),
-      packed(op.getWeightAttr(), *headSize),
-      shape.bias ? packed(op.getBiasAttr(), *headSize) : FlatSymbolRefAttr(),
-      op.getResidual(), b.getI64IntegerAttr(kernel::panelsFor(columns)),
-      b.getI64IntegerAttr(row.panelTile), b.getI64IntegerAttr(row.rowTile),
-      *headSize ? b.getUnitAttr() : UnitAttr(), nameOf(op), layerOf(op));
-  op.getResult().replaceAllUsesWith(linear);
+  if (op.getGateAttr() && !op.getBiasAttr() != !op.getGateBiasAttr())
+    return op.emitOpError("needs a bias of both its weight and its gate, or "
+                          "none");
+  if (LinearOp inner = innerLinear(op))
+    return lowerFeedForward(inner, op);
+  if (op->hasOneUse())
+    if (auto outer = dyn_cast<LinearOp>(*op->user_begin());
+        outer && innerLinear(outer) == op)
+      return success(); // Lowered with its reader.
+  Arithmetic arithmetic = arithmetics.lookup(op);
+  FailureOr<const KernelRow *> row =
+      this->row(op, KernelFamily::Linear, arithmetic);
+  FailureOr<int64_t> headSize = panelMajorHeadSize(op);
+  if (failed(row) || failed(headSize))
+    return failure();
+  Value input = op.getInput();
+  int64_t outPlanes = 0;
+  if (arithmetic != Arithmetic::F32) {
+    input = asPlanes(input, activationPlanes(arithmetic));
+    outPlanes = op.getResidual() ? 0 : wantedPlanes(op.getResult());
+  }
+  Packing packing{.arithmetic = arithmetic, .headSize = *headSize};
+  op.getResult().replaceAllUsesWith(
+      linear(op, **row, input, packing, *headSize, outPlanes, Value(), true));
   op.erase();
   return success();
 }
 
-FailureOr<KernelBuilder::Planes> KernelBuilder::planes(AttentionOp op,
-                                                       Value operand) {
-  int64_t begin = 0;
-  auto columns = operand.getDefiningOp<ColumnsOp>();
-  if (columns) {
-    begin = columns.getBegin();
-    operand = columns.getInput();
+/// The program of a chain of heads, in front of `op`.
+Value KernelBuilder::heads(Operation *op, HeadsChain chain, int64_t count,
+                           int64_t headSize, HeadsOptions options) {
+  SmallVector<Attribute> weights;
+  Value at;
+  Operation *named = chain.input.getDefiningOp();
+  if (chain.norm) {
+    options.norm = chain.norm.getEpsilon().convertToDouble();
+    weights.push_back(chain.norm.getWeightAttr());
+    named = chain.norm;
   }
-  auto linear = operand.getDefiningOp<kernel::LinearOp>();
-  if (!linear || !linear.getPanelMajor())
-    return op.emitOpError()
-           << "reads " << operand.getType() << ", which no linear computes";
+  if (chain.rope) {
+    options.rope = true;
+    weights.push_back(chain.rope.getTableAttr());
+    at = chain.rope.getPositions();
+    named = chain.rope;
+  }
+  int64_t planes = options.output.planes;
+  int64_t columns =
+      count * (planes ? kernel::tileHeadSize(headSize) : headSize);
+  b.setInsertionPoint(op);
+  return kernel::HeadsOp::create(
+      b, op->getLoc(), kernel::getRowsType(chain.input, columns, planes),
+      symbolOf(getHeads(module, count, headSize, options)), chain.input, at,
+      b.getI64IntegerAttr(chain.column), b.getArrayAttr(weights),
+      options.panelMajor
+          ? b.getI64IntegerAttr(count * kernel::panelsFor(headSize))
+          : IntegerAttr(),
+      nameOf(named), layerOf(op));
+}
+
+/// An operand of f32 attention: where it lies if it is panel-major, else a copy
+/// of it.
+FailureOr<KernelBuilder::Planes>
+KernelBuilder::planes(AttentionOp op, Value operand, int64_t count) {
   int64_t headSize = op.getHeadSize();
-  if (begin % headSize)
+  HeadsChain chain = chainOf(operand);
+  auto linear = chain.input.getDefiningOp<kernel::LinearOp>();
+  if (chain.norm || chain.rope || !linear || !linear.getPanelMajor()) {
+    HeadsOptions options;
+    options.panelMajor = true;
+    return Planes{heads(op, chain, count, headSize, options), 0};
+  }
+  if (chain.column % headSize)
     return op.emitOpError()
-           << "reads columns from " << begin
+           << "reads columns from " << chain.column
            << ", which is no multiple of the head size " << headSize;
-  return Planes{operand, begin / headSize * kernel::panelsFor(headSize)};
+  return Planes{chain.input,
+                chain.column / headSize * kernel::panelsFor(headSize)};
 }
 
 LogicalResult KernelBuilder::lower(AttentionOp op) {
-  FailureOr<const KernelRow *> kernelRow = row(op, KernelFamily::Attention);
-  FailureOr<Planes> query = planes(op, op.getQuery());
-  FailureOr<Planes> key = planes(op, op.getKey());
-  FailureOr<Planes> value = planes(op, op.getValue());
+  int64_t headSize = op.getHeadSize(), keyHeads = op.getHeadsOfKeys();
+  if (headSize > 256)
+    return op.emitOpError()
+           << "has heads of size " << headSize << ", at most 256 work";
+  if (arithmetics.lookup(op) != Arithmetic::F32)
+    return lowerTileAttention(op);
+  FailureOr<const KernelRow *> kernelRow =
+      row(op, KernelFamily::Attention, Arithmetic::F32);
+  FailureOr<Planes> query = planes(op, op.getQuery(), op.getHeads());
+  FailureOr<Planes> key = planes(op, op.getKey(), keyHeads);
+  FailureOr<Planes> value = planes(op, op.getValue(), keyHeads);
   if (failed(kernelRow) || failed(query) || failed(key) || failed(value))
     return failure();
-  if (key->value != value->value)
-    return op.emitOpError("reads keys and values of different linears");
   const KernelRow &row = **kernelRow;
   AttentionShape shape;
-  shape.headSize = op.getHeadSize();
+  shape.headSize = headSize;
+  shape.queryHeads = op.getHeads() / keyHeads;
+  shape.window = op.getWindow().value_or(-1);
   shape.ldo = kernel::rowStride(getColumns(op.getResult()));
   shape.scale = static_cast<float>(op.getScale().convertToDouble());
-  if (shape.headSize > 256)
-    return op.emitOpError()
-           << "has heads of size " << shape.headSize << ", at most 256 work";
   b.setInsertionPoint(op);
   auto attention = kernel::AttentionOp::create(
       b, op.getLoc(), op.getType(), define(row, shape), query->value,
       key->value, value->value,
       b.getDenseI64ArrayAttr({query->first, key->first, value->first}),
-      b.getI64IntegerAttr(op.getHeads()),
-      b.getI64IntegerAttr(kernel::panelsFor(shape.headSize)),
+      b.getI64IntegerAttr(op.getHeads()), b.getI64IntegerAttr(keyHeads),
+      b.getI64IntegerAttr(kernel::panelsFor(headSize)),
       b.getI64IntegerAttr(row.rowTile),
+      b.getI64IntegerAttr(kAttentionQueryGroup),
       b.getI64IntegerAttr(attentionWorkspaceBytes(row, shape)), nameOf(op),
       layerOf(op));
   op.getResult().replaceAllUsesWith(attention);
   op.erase();
+  return success();
+}
+
+/// Queries, keys and values become planes, keys and values are packed once for
+/// all queries of their sequence.
+LogicalResult KernelBuilder::lowerTileAttention(AttentionOp op) {
+  Arithmetic arithmetic = arithmetics.lookup(op);
+  FailureOr<const KernelRow *> packRow =
+      row(op, KernelFamily::AttentionPack, arithmetic);
+  FailureOr<const KernelRow *> attentionRow =
+      row(op, KernelFamily::TileAttention, arithmetic);
+  if (failed(packRow) || failed(attentionRow))
+    return failure();
+  int64_t headSize = op.getHeadSize(), keyHeads = op.getHeadsOfKeys();
+  int64_t planes = activationPlanes(arithmetic);
+  AttentionShape shape;
+  shape.arithmetic = arithmetic;
+  shape.headSize = headSize;
+  shape.queryHeads = op.getHeads() / keyHeads;
+  shape.window = op.getWindow().value_or(-1);
+  shape.scale = static_cast<float>(op.getScale().convertToDouble());
+  HeadsOptions options;
+  options.output.planes = static_cast<int>(planes);
+  Value key = heads(op, chainOf(op.getKey()), keyHeads, headSize, options);
+  Value value = heads(op, chainOf(op.getValue()), keyHeads, headSize, options);
+  options.factor = tileQueryFactor(shape);
+  Value query =
+      heads(op, chainOf(op.getQuery()), op.getHeads(), headSize, options);
+
+  int64_t keyColumns = kernel::getColumns(key);
+  AttentionShape packing = shape;
+  packing.ldkv = kernel::planeRowStride(keyColumns, planes);
+  packing.kvPlaneStride = kernel::planeStride(keyColumns);
+  b.setInsertionPoint(op);
+  auto packed = kernel::AttentionPackOp::create(
+      b, op.getLoc(), key.getType(), value.getType(),
+      define(**packRow, packing), key, value, b.getI64IntegerAttr(keyHeads),
+      b.getI64IntegerAttr(packedRowBytes(shape)),
+      b.getI64IntegerAttr(kPackTokens), nameOf(op), layerOf(op));
+
+  int64_t columns = getColumns(op.getResult());
+  int64_t queryColumns = kernel::getColumns(query);
+  int64_t outPlanes = wantedPlanes(op.getResult());
+  shape.ldq = kernel::planeRowStride(queryColumns, planes);
+  shape.qPlaneStride = kernel::planeStride(queryColumns);
+  shape.ldo = outPlanes ? kernel::planeRowStride(columns, outPlanes)
+                        : kernel::rowStride(columns);
+  shape.outPlanes = static_cast<int>(outPlanes);
+  shape.outPlaneStride = outPlanes ? kernel::planeStride(columns) : 0;
+  auto attention = kernel::TileAttentionOp::create(
+      b, op.getLoc(), kernel::getRowsType(op.getResult(), columns, outPlanes),
+      define(**attentionRow, shape), query, packed.getPackedKey(),
+      packed.getPackedValue(), b.getI64IntegerAttr(op.getHeads()),
+      b.getI64IntegerAttr(keyHeads), b.getI64IntegerAttr(packedRowBytes(shape)),
+      b.getI64IntegerAttr((*attentionRow)->rowTile),
+      b.getI64IntegerAttr(kTileQueries),
+      b.getI64IntegerAttr(attentionWorkspaceBytes(**attentionRow, shape)),
+      nameOf(op), layerOf(op));
+  op.getResult().replaceAllUsesWith(attention.getResult());
+  op.erase();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Products and convolution
+//===----------------------------------------------------------------------===//
+
+/// The convolution, and what multiplies it (may be null).
+void KernelBuilder::lowerConv(ShortConvOp op, MultiplyOp multiply) {
+  Operation *last = multiply ? multiply.getOperation() : op.getOperation();
+  Value result = last->getResult(0), scale;
+  if (multiply)
+    scale = multiply.getLhs() == op.getResult() ? multiply.getRhs()
+                                                : multiply.getLhs();
+  int64_t channels = getColumns(result), planes = wantedPlanes(result);
+  auto source = symbols.lookup<WeightOp>(op.getWeight());
+  FlatSymbolRefAttr &taps =
+      packedWeights[(op.getWeight() + ".transposed").str()];
+  if (!taps)
+    taps = derivedWeight({source}, op.getWeight() + ".transposed",
+                         [&](OpBuilder &at, ArrayRef<Value> parts) -> Value {
+                           auto type = RankedTensorType::get({3, channels},
+                                                             at.getF32Type());
+                           return kernel::TransposeOp::create(
+                               at, source.getLoc(), type, parts.front());
+                         });
+  SmallVector<Attribute> weights = {taps};
+  if (op.getBiasAttr())
+    weights.push_back(op.getBiasAttr());
+  ShortConvOptions options;
+  options.hasBias = op.getBiasAttr() != nullptr;
+  options.hasScale = scale != nullptr;
+  options.output.planes = static_cast<int>(planes);
+  Value at = positionsOf(getRows(result));
+  b.setInsertionPoint(last);
+  auto conv = kernel::ShortConvOp::create(
+      b, op.getLoc(), kernel::getRowsType(result, channels, planes),
+      symbolOf(getShortConv(module, channels, options)), op.getInput(), at,
+      b.getArrayAttr(weights), scale, nameOf(op), layerOf(op));
+  result.replaceAllUsesWith(conv);
+  last->erase();
+  if (multiply)
+    op.erase();
+}
+
+/// The convolution that only `op` reads, if it is one of its factors.
+static ShortConvOp factorOf(MultiplyOp op) {
+  for (Value factor : op.getOperands())
+    if (auto conv = factor.getDefiningOp<ShortConvOp>();
+        conv && conv->hasOneUse())
+      return conv;
+  return {};
+}
+
+LogicalResult KernelBuilder::lower(MultiplyOp op) {
+  if (ShortConvOp conv = factorOf(op)) {
+    lowerConv(conv, op);
+    return success();
+  }
+  int64_t planes = wantedPlanes(op.getResult());
+  replaceByRows(op,
+                getMultiply(module, getColumns(op.getResult()),
+                            {static_cast<int>(planes)}),
+                op.getOperands(), {}, {}, planes);
   return success();
 }
 
@@ -411,11 +938,11 @@ LogicalResult KernelBuilder::lower(OutputOp op) {
   auto linear = value.getDefiningOp<LinearOp>();
   if (linear) {
     // Left by lower(LinearOp): this output stores it group by group.
-    FailureOr<const KernelRow *> kernelRow = row(op, KernelFamily::Linear);
+    FailureOr<const KernelRow *> kernelRow =
+        row(op, KernelFamily::Linear, Arithmetic::F32);
     if (failed(kernelRow))
       return failure();
     const KernelRow &row = **kernelRow;
-    auto weight = symbols.lookup<WeightOp>(linear.getWeight());
     bool shared = isEmbedded(linear.getWeightAttr());
     LinearShape shape;
     shape.k = getColumns(linear.getInput());
@@ -426,11 +953,14 @@ LogicalResult KernelBuilder::lower(OutputOp op) {
     FlatSymbolRefAttr transpose;
     if (shared)
       transpose = symbolOf(getTransposePanel(
-          module, shape.k, weight.getType().getElementType()));
+          module, shape.k,
+          weightType(linear.getWeightAttr()).getElementType()));
     kernel::LinearStoreOp::create(
         b, op.getLoc(), define(row, shape), linear.getInput(),
-        shared ? linear.getWeightAttr() : packed(linear.getWeightAttr(), 0),
-        shape.bias ? packed(linear.getBiasAttr(), 0) : FlatSymbolRefAttr(),
+        shared ? linear.getWeightAttr()
+               : packed(linear.getWeightAttr(), FlatSymbolRefAttr(), {}),
+        shape.bias ? packed(linear.getBiasAttr(), FlatSymbolRefAttr(), {})
+                   : FlatSymbolRefAttr(),
         transpose, symbolOf(getCopyPrefix(module, shape.ldc)),
         b.getStringAttr(op.getName()), b.getI64IntegerAttr(columns),
         b.getI64IntegerAttr(row.panelTile), b.getI64IntegerAttr(row.rowTile),
@@ -484,15 +1014,55 @@ LogicalResult KernelBuilder::lower(Operation *op) {
     op->erase();
     return success();
   }
+  if (auto multiply = dyn_cast<MultiplyOp>(op))
+    return lower(multiply);
+  if (auto conv = dyn_cast<ShortConvOp>(op)) {
+    auto multiply = op->hasOneUse() ? dyn_cast<MultiplyOp>(*op->user_begin())
+                                    : MultiplyOp();
+    if (!multiply || factorOf(multiply) != conv)
+      lowerConv(conv, MultiplyOp());
+    return success();
+  }
   if (auto norm = dyn_cast<LayerNormOp>(op)) {
     SmallVector<Attribute> weights = {norm.getWeightAttr()};
     if (norm.getBiasAttr())
       weights.push_back(norm.getBiasAttr());
+    int64_t planes = wantedPlanes(norm.getResult());
     replaceByRows(op,
                   getLayerNorm(module, getColumns(norm.getInput()),
                                norm.getEpsilon().convertToDouble(),
-                               norm.getBiasAttr() != nullptr),
-                  norm.getInput(), weights);
+                               norm.getBiasAttr() != nullptr,
+                               {static_cast<int>(planes)}),
+                  norm.getInput(), weights, {}, planes);
+    return success();
+  }
+  if (auto norm = dyn_cast<RmsNormOp>(op)) {
+    if (norm.getHeads() && feedsAttention(op))
+      return success(); // A part of what attention's operands are.
+    int64_t columns = getColumns(norm.getInput());
+    if (norm.getHeads()) {
+      op->replaceAllUsesWith(ValueRange(
+          heads(op, {norm.getInput(), 0, norm, RopeOp()}, *norm.getHeads(),
+                columns / static_cast<int64_t>(*norm.getHeads()), {})));
+      op->erase();
+      return success();
+    }
+    int64_t planes = wantedPlanes(norm.getResult());
+    replaceByRows(op,
+                  getRmsNorm(module, columns,
+                             norm.getEpsilon().convertToDouble(),
+                             {static_cast<int>(planes)}),
+                  norm.getInput(), norm.getWeightAttr(), {}, planes);
+    return success();
+  }
+  if (auto rope = dyn_cast<RopeOp>(op)) {
+    if (feedsAttention(op))
+      return success();
+    int64_t columns = getColumns(rope.getInput());
+    op->replaceAllUsesWith(ValueRange(
+        heads(op, {rope.getInput(), 0, RmsNormOp(), rope}, rope.getHeads(),
+              columns / static_cast<int64_t>(rope.getHeads()), {})));
+    op->erase();
     return success();
   }
   if (auto add = dyn_cast<AddOp>(op)) {
@@ -513,8 +1083,9 @@ LogicalResult KernelBuilder::lower(Operation *op) {
   }
   if (auto columns = dyn_cast<ColumnsOp>(op)) {
     // Attention and outputs read a part of the value where it lies.
-    if (llvm::all_of(op->getUsers(), [](Operation *user) {
-          return isa<AttentionOp, OutputOp>(user);
+    if (llvm::all_of(op->getUsers(), [&](Operation *user) {
+          return isa<AttentionOp, OutputOp>(user) ||
+                 (isa<RopeOp, RmsNormOp>(user) && feedsAttention(user));
         }))
       return success();
     replaceByRows(op, getCopy(module, getColumns(columns.getResult())),
@@ -529,7 +1100,9 @@ LogicalResult KernelBuilder::lower(Operation *op) {
     gather(op, kernel::GatherIndex::Pick);
     return success();
   }
-  if (isa<SelectRowsOp>(op)) {
+  if (auto select = dyn_cast<SelectRowsOp>(op)) {
+    if (isIndexType(select.getType()))
+      return success();
     gather(op, kernel::GatherIndex::Selected);
     return success();
   }
@@ -550,8 +1123,12 @@ LogicalResult KernelBuilder::lower(Operation *op) {
   return op->emitOpError("cannot be lowered to a kernel");
 }
 
-LogicalResult KernelBuilder::run(func::FuncOp func) {
+LogicalResult KernelBuilder::run() {
   Block &body = func.getBody().front();
+  for (auto linear : body.getOps<LinearOp>())
+    arithmetics[linear] = chooseArithmetic(linear);
+  for (auto attention : body.getOps<AttentionOp>())
+    arithmetics[attention] = chooseArithmetic(attention);
   for (Operation &op : llvm::make_early_inc_range(body))
     if (failed(lower(&op)))
       return failure();
@@ -587,7 +1164,7 @@ struct EncoderToKernel
       return signalPassFailure();
     module->setAttr(kernel::kTargetAttrName,
                     StringAttr::get(&getContext(), cpu.name));
-    if (failed(KernelBuilder(module, cpu).run(*encode)))
+    if (failed(KernelBuilder(module, *encode, cpu).run()))
       signalPassFailure();
   }
 };

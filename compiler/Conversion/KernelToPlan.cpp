@@ -64,6 +64,7 @@ private:
   LogicalResult checkEithers();
   LogicalResult makeSteps();
   LogicalResult makeSlots();
+  void makeSlot(Value value);
   FailureOr<Domain> domainOf(Operation *op);
   static Domain rowsDomain(encoder::Rows rows);
   bool isLocal(Value value);
@@ -73,7 +74,7 @@ private:
   StringRef name(Value value) { return slots.lookup(value).getSymName(); }
 
   int64_t rowBytes(Value value);
-  bool isPanelMajor(Value value);
+  static bool isPanelMajor(Value value);
   At at(Value value);
   Attribute attr(const At &at) { return at.attr(b.getContext()); }
   Attribute count(Count count) { return CountAttr::get(b.getContext(), count); }
@@ -81,12 +82,20 @@ private:
   Attribute weight(FlatSymbolRefAttr symbol) {
     return attr({.symbol = symbol.getValue()});
   }
+  At positionAt(Value positions);
+  Attribute workspace(Operation *op, const Twine &name, int64_t bytes);
+  Domain attentionDomain(Operation *op, Value query);
+  void setAttentionFlops(CallOp call, int64_t columns);
 
   void emitStep(const Step &step, unsigned number);
   void emit(kernel::EmbedOp op);
   void emit(kernel::LinearOp op);
   void emit(kernel::LinearStoreOp op);
   void emit(kernel::AttentionOp op);
+  void emit(kernel::AttentionPackOp op);
+  void emit(kernel::TileAttentionOp op);
+  void emit(kernel::HeadsOp op);
+  void emit(kernel::ShortConvOp op);
   void emit(kernel::RowsProgramOp op);
   void emit(kernel::GatherOp op);
   void emit(kernel::PoolOp op);
@@ -143,6 +152,17 @@ Domain PlanBuilder::rowsDomain(encoder::Rows rows) {
   llvm_unreachable("all rows are listed");
 }
 
+/// Windows need to know where queries are, so that selected ones must follow
+/// each other.
+Domain PlanBuilder::attentionDomain(Operation *op, Value query) {
+  if (encoder::getRows(query) == encoder::Rows::Tokens)
+    return Domain::AttentionTokens;
+  auto kernel = symbols.lookup<kernel::DefineOp>(
+      op->getAttrOfType<FlatSymbolRefAttr>("kernel").getValue());
+  return kernel.getShape().contains("window") ? Domain::AttentionRuns
+                                              : Domain::AttentionSelected;
+}
+
 FailureOr<Domain> PlanBuilder::domainOf(Operation *op) {
   // How many rows are demanded is known in a run only; gathers choose by it.
   if (op->getNumResults() &&
@@ -150,46 +170,61 @@ FailureOr<Domain> PlanBuilder::domainOf(Operation *op) {
     return op->emitOpError("computes demanded rows, which only first, pick and "
                            "pool may read");
   if (auto attention = dyn_cast<kernel::AttentionOp>(op))
-    return encoder::getRows(attention.getQuery()) == encoder::Rows::Tokens
-               ? Domain::AttentionTokens
-               : Domain::AttentionSelected;
+    return attentionDomain(op, attention.getQuery());
+  if (auto attention = dyn_cast<kernel::TileAttentionOp>(op))
+    return attentionDomain(op, attention.getQuery());
+  if (isa<kernel::AttentionPackOp>(op))
+    return Domain::AttentionTokens;
   if (auto store = dyn_cast<kernel::StoreOp>(op))
     return store.getPick() ? Domain::Picked
                            : rowsDomain(encoder::getRows(store.getValue()));
   if (auto store = dyn_cast<kernel::LinearStoreOp>(op))
     return rowsDomain(encoder::getRows(store.getInput()));
   if (isa<kernel::EmbedOp, kernel::LinearOp, kernel::RowsProgramOp,
-          kernel::GatherOp, kernel::PoolOp>(op))
+          kernel::HeadsOp, kernel::ShortConvOp, kernel::GatherOp,
+          kernel::PoolOp>(op))
     return rowsDomain(encoder::getRows(op->getResult(0)));
   return op->emitOpError("is not an operation of the kernel stage");
 }
 
-/// Whether `op` reads rows of its operands other than its own.
-static bool readsOtherRows(Operation *op) {
+/// Whether `op` selects rows of an index, which addresses do.
+static bool isIndex(Operation *op) { return isa<encoder::SelectRowsOp>(op); }
+
+/// Attention, and what prepares it: a step of its own over heads.
+static bool walksOverHeads(Operation *op) {
+  return isa<kernel::AttentionOp, kernel::AttentionPackOp,
+             kernel::TileAttentionOp>(op);
+}
+
+/// Whether `op` reads rows of a value other than its own.
+static bool readsOtherRows(Operation *op, Value value) {
   if (auto store = dyn_cast<kernel::StoreOp>(op))
     return store.getPick();
-  return isa<kernel::AttentionOp, kernel::GatherOp, kernel::PoolOp>(op);
+  if (auto conv = dyn_cast<kernel::ShortConvOp>(op))
+    return conv.getInput() == value;
+  return walksOverHeads(op) || isa<kernel::GatherOp, kernel::PoolOp>(op);
 }
 
 LogicalResult PlanBuilder::makeSteps() {
   bool open = false; // Whether the last step takes more operations.
   for (Operation &op : func.getBody().front()) {
     if (isa<encoder::InputOp, encoder::EitherOp, kernel::OutputOp,
-            func::ReturnOp>(op))
+            func::ReturnOp>(op) ||
+        isIndex(&op))
       continue;
     FailureOr<Domain> domain = domainOf(&op);
     if (failed(domain))
       return failure();
-    bool attention = isa<kernel::AttentionOp>(op);
-    bool joins = open && !attention && steps.back().domain == *domain;
-    if (joins && readsOtherRows(&op))
-      joins = llvm::none_of(op.getOperands(), [&](Value operand) {
-        auto step = stepOf.find(operand.getDefiningOp());
-        return step != stepOf.end() && step->second == steps.size() - 1;
-      });
+    bool joins =
+        open && !walksOverHeads(&op) && steps.back().domain == *domain &&
+        llvm::none_of(op.getOperands(), [&](Value operand) {
+          auto step = stepOf.find(operand.getDefiningOp());
+          return readsOtherRows(&op, operand) && step != stepOf.end() &&
+                 step->second == steps.size() - 1;
+        });
     if (!joins)
       steps.push_back({*domain, {}});
-    open = !attention;
+    open = !walksOverHeads(&op);
     steps.back().ops.push_back(&op);
     stepOf[&op] = steps.size() - 1;
   }
@@ -201,14 +236,20 @@ LogicalResult PlanBuilder::makeSteps() {
 //===----------------------------------------------------------------------===//
 
 bool PlanBuilder::isPanelMajor(Value value) {
-  auto linear = value.getDefiningOp<kernel::LinearOp>();
-  return linear && linear.getPanelMajor();
+  if (auto linear = value.getDefiningOp<kernel::LinearOp>())
+    return linear.getPanelMajor();
+  auto heads = value.getDefiningOp<kernel::HeadsOp>();
+  return heads && heads.getPanels();
 }
 
 int64_t PlanBuilder::rowBytes(Value value) {
-  if (isPanelMajor(value))
-    return value.getDefiningOp<kernel::LinearOp>().getPanels() * kPanelBytes;
-  return kernel::rowStride(encoder::getColumns(value)) * kFloatBytes;
+  if (auto pack = value.getDefiningOp<kernel::AttentionPackOp>())
+    return pack.getRowBytes() * pack.getKeyHeads();
+  if (!isPanelMajor(value))
+    return kernel::getRowBytes(value);
+  if (auto linear = value.getDefiningOp<kernel::LinearOp>())
+    return linear.getPanels() * kPanelBytes;
+  return *value.getDefiningOp<kernel::HeadsOp>().getPanels() * kPanelBytes;
 }
 
 /// Whether only operations of the value's own step read it, row by row.
@@ -218,8 +259,19 @@ bool PlanBuilder::isLocal(Value value) {
   unsigned step = stepOf.lookup(value.getDefiningOp());
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     return !isa<encoder::EitherOp>(user) && stepOf.lookup(user) == step &&
-           !readsOtherRows(user);
+           !readsOtherRows(user, value);
   });
+}
+
+/// The value whose memory a sum goes on in until it is complete.
+static Value completeSum(Value value) {
+  while (value.hasOneUse()) {
+    auto linear = dyn_cast<kernel::LinearOp>(*value.user_begin());
+    if (!linear || linear.getAccumulate() != value)
+      break;
+    value = linear.getResult();
+  }
+  return value;
 }
 
 SlotOp PlanBuilder::addSlot(const Twine &name, SlotKind kind) {
@@ -274,35 +326,53 @@ LogicalResult PlanBuilder::makeSlots() {
       slots[input.getResult()] = indexSlot(kind);
       continue;
     }
-    if (op.getNumResults() == 0 || isa<encoder::EitherOp>(op))
+    if (isa<encoder::EitherOp>(op) || isIndex(&op))
       continue;
-    Value value = op.getResult(0);
-    // Both sides of an either share the slot; only one is computed in a run.
-    for (Operation *user : value.getUsers()) {
-      auto either = dyn_cast<encoder::EitherOp>(user);
-      if (either && slots.count(either.getResult()))
-        slots[value] = slots.lookup(either.getResult());
-    }
-    if (SlotOp shared = slots.lookup(value)) {
-      uint64_t before = static_cast<uint64_t>(shared.getOutputs());
-      shared.setOutputs(outputMask(before | demand.of(&op).outputs));
-      shared.setRows(Domain::Selected); // At least as many rows as tokens.
-      continue;
-    }
-    bool local = isLocal(value);
-    SlotOp slot =
-        addSlot(slotName(&op), local ? SlotKind::Block : SlotKind::Arena);
-    slot.setRowBytes(rowBytes(value));
-    if (!local) {
-      slot.setRows(rowsDomain(encoder::getRows(value)));
-      slot.setOutputs(outputMask(demand.of(&op).outputs));
-    }
-    slots[value] = slot;
-    for (Operation *user : value.getUsers())
-      if (auto either = dyn_cast<encoder::EitherOp>(user))
-        slots[either.getResult()] = slot;
+    for (Value value : op.getResults())
+      makeSlot(value);
   }
   return success();
+}
+
+/// The slot of a value, which may be another one's.
+void PlanBuilder::makeSlot(Value value) {
+  Operation *op = value.getDefiningOp();
+  Value whole = completeSum(value);
+  // Both sides of an either share the slot; only one is computed in a run.
+  for (Operation *user : whole.getUsers()) {
+    auto either = dyn_cast<encoder::EitherOp>(user);
+    if (either && slots.count(either.getResult()))
+      slots[value] = slots.lookup(either.getResult());
+  }
+  if (SlotOp shared = slots.lookup(value)) {
+    if (whole == value && value.getDefiningOp<kernel::LinearOp>() &&
+        value.getDefiningOp<kernel::LinearOp>().getAccumulate())
+      return; // A part of the sum has made it.
+    uint64_t before = static_cast<uint64_t>(shared.getOutputs());
+    shared.setOutputs(outputMask(before | demand.of(op).outputs));
+    shared.setRows(Domain::Selected); // At least as many rows as tokens.
+    return;
+  }
+  auto linear = value.getDefiningOp<kernel::LinearOp>();
+  if (linear && linear.getAccumulate()) {
+    slots[value] = slots.lookup(linear.getAccumulate());
+    return;
+  }
+  bool packs = isa<kernel::AttentionPackOp>(op);
+  bool local = !packs && isLocal(whole);
+  std::string name = slotName(op);
+  if (packs)
+    name += value == op->getResult(0) ? ".keys" : ".values";
+  SlotOp slot = addSlot(name, local ? SlotKind::Block : SlotKind::Arena);
+  slot.setRowBytes(rowBytes(value));
+  if (!local) {
+    slot.setRows(packs ? Domain::Packed : rowsDomain(encoder::getRows(value)));
+    slot.setOutputs(outputMask(demand.of(op).outputs));
+  }
+  slots[value] = slot;
+  for (Operation *user : whole.getUsers())
+    if (auto either = dyn_cast<encoder::EitherOp>(user))
+      slots[either.getResult()] = slot;
 }
 
 //===----------------------------------------------------------------------===//
@@ -400,42 +470,116 @@ void PlanBuilder::emit(kernel::StoreOp op) {
   forRows(op, op.getProgramAttr(), {attr(from), attr(to)});
 }
 
+/// The int32 position of each row.
+At PlanBuilder::positionAt(Value positions) {
+  At at{.symbol = {}, .rowBytes = sizeof(int32_t)};
+  if (auto select = positions.getDefiningOp<encoder::SelectRowsOp>()) {
+    at.by = indexSlot(SlotKind::Selected).getSymName();
+    positions = select.getInput();
+  }
+  at.symbol = name(positions);
+  return at;
+}
+
+void PlanBuilder::emit(kernel::HeadsOp op) {
+  At from = at(op.getInput());
+  from.offset = op.getColumn() * kFloatBytes;
+  SmallVector<Attribute> args = {attr(from)};
+  auto weights =
+      llvm::to_vector(op.getWeights().getAsRange<FlatSymbolRefAttr>());
+  // The table of positions comes last, behind the position.
+  for (auto [number, symbol] : llvm::enumerate(weights)) {
+    if (op.getPositions() && number + 1 == weights.size())
+      args.push_back(attr(positionAt(op.getPositions())));
+    args.push_back(weight(symbol));
+  }
+  args.push_back(attr(at(op.getResult())));
+  if (op.getPanels())
+    args.push_back(
+        count(encoder::getRows(op.getResult()) == encoder::Rows::Tokens
+                  ? Count::TokenPlaneBytes
+                  : Count::SelectedPlaneBytes));
+  forRows(op, op.getProgramAttr(), args);
+}
+
+void PlanBuilder::emit(kernel::ShortConvOp op) {
+  SmallVector<Attribute> args;
+  int64_t bytes = rowBytes(op.getInput());
+  for (int64_t neighbour : {-1, 0, 1}) {
+    At from = at(op.getInput());
+    from.offset = neighbour * bytes;
+    if (encoder::getRows(op.getResult()) == encoder::Rows::Selected)
+      from.by = indexSlot(SlotKind::Selected).getSymName();
+    args.push_back(attr(from));
+  }
+  args.push_back(attr(positionAt(op.getPositions())));
+  for (auto symbol : op.getWeights().getAsRange<FlatSymbolRefAttr>())
+    args.push_back(weight(symbol));
+  if (op.getScale())
+    args.push_back(attr(at(op.getScale())));
+  args.push_back(attr(at(op.getResult())));
+  forRows(op, op.getProgramAttr(), args);
+}
+
+/// A slot of the thread's own for one call.
+Attribute PlanBuilder::workspace(Operation *op, const Twine &name,
+                                 int64_t bytes) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(slots.lookup(op->getResult(0)));
+  SlotOp slot = addSlot("workspace." + name, SlotKind::Workspace);
+  slot.setRowBytes(bytes);
+  return attr({.symbol = slot.getSymName()});
+}
+
 void PlanBuilder::emit(kernel::LinearOp op) {
-  int64_t k = encoder::getColumns(op.getInput());
+  int64_t k = kernel::getColumns(op.getInput());
+  auto kernel = symbols.lookup<kernel::DefineOp>(op.getKernel());
+  int64_t gates = kernel.getShape().contains("gated") ? 2 : 1;
   At to = at(op.getResult());
-  Attribute panelBytes = number(kPanelBytes);
+  Attribute panelBytes;
   if (op.getPanelMajor()) {
     to.planesPerPanel = 1;
     panelBytes = count(encoder::getRows(op.getResult()) == encoder::Rows::Tokens
                            ? Count::TokenPlaneBytes
                            : Count::SelectedPlaneBytes);
   } else {
-    to.panelBytes = kPanelBytes;
+    constexpr int64_t bf16Bytes = 2;
+    to.panelBytes =
+        kernel::kPanelColumns / gates *
+        (kernel::getPlanes(op.getResult()) ? bf16Bytes : kFloatBytes);
+    panelBytes = number(to.panelBytes);
   }
-  Attribute bias = number(0), residual = number(0);
+  Attribute bias = number(0), residual = number(0), space = number(0);
   if (op.getBiasAttr())
     bias = attr({.symbol = *op.getBias(), .panelBytes = kPanelBytes});
   if (op.getResidual()) {
     At from = at(op.getResidual());
-    from.panelBytes = kPanelBytes;
+    from.panelBytes = kPanelBytes / gates;
     residual = attr(from);
   }
+  if (op.getWorkspaceBytes())
+    space = workspace(op, name(op.getResult()), *op.getWorkspaceBytes());
+  // The bytes of all panels of the weight are known from its type.
+  auto weight = symbols.lookup<encoder::WeightOp>(op.getWeight()).getType();
+  int64_t weightBytes =
+      weight.getNumElements() * weight.getElementTypeBitWidth() / 8;
   auto call = CallOp::create(
       b, op.getLoc(), op.getKernelAttr(),
       b.getArrayAttr(
           {attr(at(op.getInput())),
-           attr({.symbol = op.getWeight(), .panelBytes = k * kPanelBytes}),
+           attr({.symbol = op.getWeight(),
+                 .panelBytes = weightBytes / int64_t(op.getPanels())}),
            attr(to), bias, residual, count(Count::Rows), count(Count::Panels),
-           panelBytes}),
+           panelBytes, space}),
       StringAttr());
   setDemand(call, op);
   call.setPanels(op.getPanels());
   call.setPanelTile(op.getPanelTile());
-  call.setFlopsPerRow(2 * k * encoder::getColumns(op.getResult()));
+  call.setFlopsPerRow(2 * k * gates * kernel::getColumns(op.getResult()));
 }
 
 void PlanBuilder::emit(kernel::LinearStoreOp op) {
-  int64_t k = encoder::getColumns(op.getInput());
+  int64_t k = kernel::getColumns(op.getInput());
   int64_t columns = op.getColumns(), tile = op.getPanelTile();
   // The workspace holds the result of a group and, if needed, its packed
   // panels.
@@ -477,7 +621,7 @@ void PlanBuilder::emit(kernel::LinearStoreOp op) {
       b, op.getLoc(), op.getKernelAttr(),
       b.getArrayAttr({attr(at(op.getInput())), attr(weights), attr(group), bias,
                       number(0), count(Count::Rows), count(Count::Panels),
-                      number(kPanelBytes)}),
+                      number(kPanelBytes), number(0)}),
       StringAttr());
   At to{.symbol = outputSlots.lookup(op.getOutput()).getSymName(),
         .rowBytes = columns * kFloatBytes,
@@ -489,59 +633,123 @@ void PlanBuilder::emit(kernel::LinearStoreOp op) {
   b.restoreInsertionPoint(here);
 }
 
+/// Two products of each query with the keys that it sees.
+void PlanBuilder::setAttentionFlops(CallOp call, int64_t columns) {
+  auto kernel = symbols.lookup<kernel::DefineOp>(call.getCallee());
+  if (kernel.getShape().contains("window"))
+    call.setFlopsPerRow(4 * columns * (2 * kernel.getNumber("window") + 1));
+  else
+    call.setFlopsPerRowAndKey(4 * columns);
+}
+
 void PlanBuilder::emit(kernel::AttentionOp op) {
   int64_t perHead = op.getPlanesPerHead();
-  int64_t columns = encoder::getColumns(op.getResult());
-  int64_t headSize = columns / op.getHeads();
+  int64_t columns = kernel::getColumns(op.getResult());
+  int64_t queryHeads = op.getHeads() / op.getKeyHeads();
   ArrayRef<int64_t> planes = op.getPlanes();
-  auto operand = [&](Value value, int64_t first, bool keys) {
+  auto operand = [&](Value value, int64_t first, int64_t perItem, bool keys) {
     At from = at(value);
     from.planeFirst = first;
-    from.planesPerPanel = perHead;
+    from.planesPerPanel = perItem;
     if (keys)
       std::swap(from.rowBytes, from.keyBytes);
     return attr(from);
   };
   At to = at(op.getResult());
-  to.panelBytes = headSize * kFloatBytes;
-  OpBuilder::InsertPoint here = b.saveInsertionPoint();
-  b.setInsertionPoint(slots.lookup(op.getResult()));
-  SlotOp workspace =
-      addSlot("workspace." + name(op.getResult()), SlotKind::Workspace);
-  workspace.setRowBytes(op.getWorkspaceBytes());
-  b.restoreInsertionPoint(here);
+  to.panelBytes = columns / op.getKeyHeads() * kFloatBytes;
   bool tokens = encoder::getRows(op.getQuery()) == encoder::Rows::Tokens;
   auto call = CallOp::create(
       b, op.getLoc(), op.getKernelAttr(),
       b.getArrayAttr(
-          {operand(op.getQuery(), planes[0], false),
-           operand(op.getKey(), planes[1], true),
-           operand(op.getValue(), planes[2], true), attr(to),
+          {operand(op.getQuery(), planes[0], perHead * queryHeads, false),
+           operand(op.getKey(), planes[1], perHead, true),
+           operand(op.getValue(), planes[2], perHead, true), attr(to),
            count(Count::Rows), count(Count::Keys),
            count(tokens ? Count::TokenPlaneBytes : Count::SelectedPlaneBytes),
            count(Count::TokenPlaneBytes),
-           attr({.symbol = workspace.getSymName()})}),
+           workspace(op, name(op.getResult()), op.getWorkspaceBytes()),
+           count(Count::Position)}),
       StringAttr());
   setDemand(call, op);
-  call.setFlopsPerRowAndKey(4 * columns);
+  setAttentionFlops(call, columns);
+}
+
+/// Rows of packed keys or values: of the sequence's first token, of a head.
+static At packedAt(StringRef symbol, int64_t rowBytes) {
+  return {.symbol = symbol,
+          .packedBytes = rowBytes,
+          .planes = true,
+          .planesPerPanel = rowBytes / kPanelBytes,
+          .planeRows = Domain::Packed};
+}
+
+void PlanBuilder::emit(kernel::AttentionPackOp op) {
+  auto from = [&](Value value) {
+    constexpr int64_t bf16Bytes = 2;
+    At from = at(value);
+    from.panelBytes = kernel::getColumns(value) / op.getKeyHeads() * bf16Bytes;
+    return attr(from);
+  };
+  auto to = [&](Value value) {
+    At to = packedAt(name(value), op.getRowBytes());
+    to.positionBytes = op.getRowBytes();
+    return attr(to);
+  };
+  auto call = CallOp::create(
+      b, op.getLoc(), op.getKernelAttr(),
+      b.getArrayAttr({from(op.getKey()), from(op.getValue()),
+                      to(op.getPackedKey()), to(op.getPackedValue()),
+                      count(Count::Rows)}),
+      StringAttr());
+  setDemand(call, op);
+}
+
+void PlanBuilder::emit(kernel::TileAttentionOp op) {
+  int64_t columns = kernel::getColumns(op.getResult());
+  constexpr int64_t bf16Bytes = 2;
+  At query = at(op.getQuery()), to = at(op.getResult());
+  query.panelBytes =
+      kernel::getColumns(op.getQuery()) / op.getKeyHeads() * bf16Bytes;
+  to.panelBytes = columns / op.getKeyHeads() *
+                  (kernel::getPlanes(op.getResult()) ? bf16Bytes : kFloatBytes);
+  auto packed = [&](Value value) {
+    return attr(packedAt(name(value), op.getRowBytes()));
+  };
+  auto call = CallOp::create(
+      b, op.getLoc(), op.getKernelAttr(),
+      b.getArrayAttr(
+          {attr(query), packed(op.getPackedKey()), packed(op.getPackedValue()),
+           attr(to), count(Count::Rows), count(Count::Keys),
+           count(Count::Position),
+           workspace(op, name(op.getResult()), op.getWorkspaceBytes())}),
+      StringAttr());
+  setDemand(call, op);
+  setAttentionFlops(call, columns);
 }
 
 void PlanBuilder::emitStep(const Step &step, unsigned number) {
   Operation *first = step.ops.front();
-  int64_t rowTile = 1;
+  int64_t rowTile = 1, maxRows = 1;
   std::optional<int64_t> heads, layer;
   for (Operation *op : step.ops) {
     if (auto attr = op->getAttrOfType<IntegerAttr>("layer"); attr && !layer)
       layer = attr.getInt();
     if (auto attr = op->getAttrOfType<IntegerAttr>("row_tile"))
       rowTile = std::max(rowTile, attr.getInt());
-    if (auto attention = dyn_cast<kernel::AttentionOp>(op))
-      heads = attention.getHeads();
+    if (auto attr = op->getAttrOfType<IntegerAttr>("max_rows"))
+      maxRows = attr.getInt();
+    if (walksOverHeads(op)) {
+      heads = op->getAttrOfType<IntegerAttr>("key_heads").getInt();
+      // Packed rows come in blocks of 32.
+      if (isa<kernel::AttentionPackOp>(op))
+        rowTile = 32;
+    }
   }
+  maxRows = std::max(maxRows, rowTile);
   std::string name = "step." + std::to_string(number) + "." +
                      stringifyDomain(step.domain).str();
   auto op = StepOp::create(
-      b, first->getLoc(), name, step.domain, /*max_rows=*/rowTile, rowTile,
+      b, first->getLoc(), name, step.domain, maxRows, rowTile,
       /*split_rows=*/0, heads ? b.getI64IntegerAttr(*heads) : IntegerAttr(),
       layer ? b.getI64IntegerAttr(*layer) : IntegerAttr());
   OpBuilder::InsertionGuard guard(b);
@@ -549,8 +757,10 @@ void PlanBuilder::emitStep(const Step &step, unsigned number) {
   for (Operation *op : step.ops)
     llvm::TypeSwitch<Operation *, void>(op)
         .Case<kernel::EmbedOp, kernel::LinearOp, kernel::LinearStoreOp,
-              kernel::AttentionOp, kernel::RowsProgramOp, kernel::GatherOp,
-              kernel::PoolOp, kernel::StoreOp>([&](auto op) { emit(op); });
+              kernel::AttentionOp, kernel::AttentionPackOp,
+              kernel::TileAttentionOp, kernel::HeadsOp, kernel::ShortConvOp,
+              kernel::RowsProgramOp, kernel::GatherOp, kernel::PoolOp,
+              kernel::StoreOp>([&](auto op) { emit(op); });
 }
 
 /// A slot of both sides of an `either` holds in each run the side that the run
@@ -581,6 +791,13 @@ LogicalResult PlanBuilder::run() {
     return failure();
   for (const Step &step : steps)
     for (Operation *op : step.ops) {
+      auto conv = dyn_cast<kernel::ShortConvOp>(op);
+      if (conv && encoder::getRows(conv.getResult()) != encoder::Rows::Tokens)
+        indexSlot(SlotKind::Selected);
+      if (auto heads = dyn_cast<kernel::HeadsOp>(op);
+          heads && heads.getPositions() &&
+          heads.getPositions().getDefiningOp<encoder::SelectRowsOp>())
+        indexSlot(SlotKind::Selected);
       if (auto gather = dyn_cast<kernel::GatherOp>(op)) {
         kernel::GatherIndex index = gather.getIndex();
         indexSlot(index == kernel::GatherIndex::Selected ? SlotKind::Selected

@@ -41,6 +41,18 @@ static WeightRecipe makeRecipe(encoder::WeightOp weight) {
   WeightRecipe recipe;
   recipe.name = weight.getSymName().str();
   DenseMap<Value, int> numbers;
+  // Replaces the operands of a step, a weight and its gate, by one.
+  auto interleave = [&](RecipeStep &step, Value input, int64_t group) {
+    RecipeStep both{};
+    both.kind = RecipeStep::Kind::Interleave;
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(input.getType()).getShape();
+    both.shape.assign(shape.begin(), shape.end());
+    both.shape[0] = 2 * group * llvm::divideCeil(shape[0], group);
+    both.operands = {step.operands[1], step.operands[0]}; // Gates first.
+    both.group = group;
+    step.operands = {static_cast<int>(recipe.steps.size())};
+    recipe.steps.push_back(std::move(both));
+  };
   for (Operation &op : weight.getRecipe().front().without_terminator()) {
     RecipeStep step{};
     auto type = cast<RankedTensorType>(op.getResult(0).getType());
@@ -63,13 +75,34 @@ static WeightRecipe makeRecipe(encoder::WeightOp weight) {
           step.kind = RecipeStep::Kind::Scale;
           step.factor = scale.getFactor().convertToDouble();
         })
+        .Case([&](encoder::SliceColumnsOp slice) {
+          step.kind = RecipeStep::Kind::SliceColumns;
+          step.begin = slice.getBegin();
+        })
         .Case([&](encoder::CastOp) { step.kind = RecipeStep::Kind::Cast; })
+        .Case([&](encoder::RopeTableOp table) {
+          step.kind = RecipeStep::Kind::RopeTable;
+          step.theta = table.getTheta().convertToDouble();
+        })
         .Case([&](kernel::PadRowsOp pad) {
           step.kind = RecipeStep::Kind::PadRows;
           step.group = pad.getGroup();
           step.padded = pad.getPadded();
         })
         .Case([&](kernel::PackOp) { step.kind = RecipeStep::Kind::PackPanels; })
+        .Case([&](kernel::PackGatedOp pack) {
+          interleave(step, pack.getInput(), pack.getGroup());
+          step.kind = RecipeStep::Kind::PackPanels;
+        })
+        .Case([&](kernel::PackTilesOp pack) {
+          if (pack.getGate())
+            interleave(step, pack.getInput(), kPanelColumns);
+          step.kind = RecipeStep::Kind::PackTiles;
+          step.planes = pack.getPlanes();
+        })
+        .Case([&](kernel::TransposeOp) {
+          step.kind = RecipeStep::Kind::Transpose;
+        })
         .DefaultUnreachable("recipes consist of these");
     numbers[op.getResult(0)] = static_cast<int>(recipe.steps.size());
     recipe.steps.push_back(std::move(step));
@@ -81,39 +114,69 @@ static WeightRecipe makeRecipe(encoder::WeightOp weight) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
+/// Fields of the argument struct of a family's kernels.
+static int64_t operandCount(KernelFamily family) {
+  switch (family) {
+  case KernelFamily::Linear:
+    return static_cast<int64_t>(LinearArg::Count);
+  case KernelFamily::Attention:
+    return static_cast<int64_t>(AttentionArg::Count);
+  case KernelFamily::TileAttention:
+    return static_cast<int64_t>(TileAttentionArg::Count);
+  case KernelFamily::AttentionPack:
+    return static_cast<int64_t>(AttentionPackArg::Count);
+  }
+  llvm_unreachable("all families are listed");
+}
+
 static LogicalResult generate(kernel::DefineOp define, KernelCode &kernel) {
   const KernelRow *row = findKernelRow(define.getRow());
   if (!row)
     return define.emitOpError() << "needs kernel row '" << define.getRow()
                                 << "', which this compiler does not have";
-  bool linear = row->family == KernelFamily::Linear;
-  auto operands = linear ? static_cast<int64_t>(LinearArg::Count)
-                         : static_cast<int64_t>(AttentionArg::Count);
+  int64_t operands = operandCount(row->family);
   if (define.getOperands() != operands)
     return define.emitOpError()
            << "has " << define.getOperands() << " operands, expected "
            << operands << " for '" << define.getRow() << "'";
   std::string error;
   bool done = false;
-  if (linear) {
+  DictionaryAttr fields = define.getShape();
+  if (row->family == KernelFamily::Linear) {
     LinearShape shape;
+    shape.arithmetic = row->arithmetic;
     shape.k = define.getNumber("k");
     shape.lda = define.getNumber("lda");
     shape.ldc = define.getNumber("ldc");
     shape.ldr = define.getNumber("ldr");
-    shape.residual = define.getShape().contains("ldr");
-    shape.bias = define.getShape().contains("bias");
-    if (auto name = define.getShape().getAs<StringAttr>("activation"))
+    shape.residual = fields.contains("ldr");
+    shape.bias = fields.contains("bias");
+    shape.gated = fields.contains("gated");
+    shape.accumulate = fields.contains("accumulate");
+    shape.cPlanes = static_cast<int>(define.getNumber("planes"));
+    shape.cPlaneStride = define.getNumber("plane_stride");
+    if (auto name = fields.getAs<StringAttr>("activation"))
       if (!parseActivation(name.getValue(), shape.activation))
         return define.emitOpError()
                << "has unknown activation '" << name.getValue() << "'";
     done = generateLinear(*row, shape, kernel.bytes, error);
   } else {
     AttentionShape shape;
+    shape.arithmetic = row->arithmetic;
     shape.headSize = define.getNumber("head_size");
     shape.ldo = define.getNumber("ldo");
-    if (auto scale = define.getShape().getAs<FloatAttr>("scale"))
+    if (fields.contains("query_heads"))
+      shape.queryHeads = define.getNumber("query_heads");
+    if (fields.contains("window"))
+      shape.window = define.getNumber("window");
+    if (auto scale = fields.getAs<FloatAttr>("scale"))
       shape.scale = static_cast<float>(scale.getValueAsDouble());
+    shape.ldq = define.getNumber("ldq");
+    shape.qPlaneStride = define.getNumber("q_plane_stride");
+    shape.outPlanes = static_cast<int>(define.getNumber("planes"));
+    shape.outPlaneStride = define.getNumber("plane_stride");
+    shape.ldkv = define.getNumber("ldkv");
+    shape.kvPlaneStride = define.getNumber("kv_plane_stride");
     done = generateAttention(*row, shape, kernel.bytes, error);
   }
   if (!done)
@@ -171,6 +234,10 @@ static FailureOr<ArtifactForm> makeForm(plan::SlotOp slot) {
     break;
   case plan::Domain::Sequences:
     form.bytesPerSequence = bytes;
+    break;
+  case plan::Domain::Packed:
+    form.bytesPerToken = bytes * ENCAST_PACKED_ROWS(1, 0);
+    form.bytesPerSequence = bytes * ENCAST_PACKED_ROWS(0, 1);
     break;
   default:
     form.bytesPerToken = bytes;

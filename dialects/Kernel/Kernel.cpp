@@ -18,6 +18,35 @@ using encoder::Rows;
 #include "dialects/Kernel/KernelDialect.cpp.inc"
 #include "dialects/Kernel/KernelEnums.cpp.inc"
 
+bool encast::kernel::isRowsType(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || tensor.getRank() != 3)
+    return encoder::isRowsType(type);
+  auto plane = RankedTensorType::get(
+      {tensor.getDimSize(0), tensor.getDimSize(2)},
+      Float32Type::get(type.getContext()), tensor.getEncoding());
+  int64_t planes = tensor.getDimSize(1);
+  return tensor.getElementType().isBF16() && planes >= 1 && planes <= 3 &&
+         encoder::isRowsType(plane);
+}
+
+RankedTensorType encast::kernel::getRowsType(Value like, int64_t columns,
+                                             int64_t planes) {
+  auto type = cast<RankedTensorType>(like.getType());
+  MLIRContext *context = type.getContext();
+  if (!planes)
+    return encoder::getRowsType(context, columns, encoder::getRows(like));
+  return RankedTensorType::get({ShapedType::kDynamic, planes, columns},
+                               BFloat16Type::get(context), type.getEncoding());
+}
+
+int64_t encast::kernel::getRowBytes(Value value) {
+  constexpr int64_t floatBytes = 4, bf16Bytes = 2;
+  int64_t columns = getColumns(value), planes = getPlanes(value);
+  return planes ? planeRowStride(columns, planes) * bf16Bytes
+                : rowStride(columns) * floatBytes;
+}
+
 LogicalResult KernelDialect::verifyOperationAttribute(Operation *op,
                                                       NamedAttribute attr) {
   if (attr.getName() == kTargetAttrName && isa<ModuleOp>(op) &&
@@ -42,21 +71,39 @@ LogicalResult DefineOp::verify() {
     auto value = dyn_cast<IntegerAttr>(attr);
     return value && value.getType().isSignlessInteger(64) && value.getInt() > 0;
   };
+  auto count = [](Attribute attr) {
+    auto value = dyn_cast<IntegerAttr>(attr);
+    return value && value.getType().isSignlessInteger(64) &&
+           value.getInt() >= 0;
+  };
   auto scale = [](Attribute attr) {
     auto value = dyn_cast<FloatAttr>(attr);
     return value && value.getType().isF32() && value.getValue().isFinite();
   };
   auto flag = [](Attribute attr) { return isa<UnitAttr>(attr); };
   auto text = [](Attribute attr) { return isa<StringAttr>(attr); };
-  const Field linear[] = {{"k", true, number, "a positive i64"},
-                          {"lda", true, number, "a positive i64"},
-                          {"ldc", true, number, "a positive i64"},
-                          {"ldr", false, number, "a positive i64"},
-                          {"bias", false, flag, "no value"},
-                          {"activation", false, text, "a string"}};
-  const Field attention[] = {{"head_size", true, number, "a positive i64"},
-                             {"ldo", true, number, "a positive i64"},
-                             {"scale", true, scale, "a finite f32"}};
+  constexpr StringRef positive = "a positive i64", none = "no value";
+  const Field linear[] = {{"k", true, number, positive},
+                          {"lda", true, number, positive},
+                          {"ldc", true, number, positive},
+                          {"ldr", false, number, positive},
+                          {"bias", false, flag, none},
+                          {"activation", false, text, "a string"},
+                          {"gated", false, flag, none},
+                          {"accumulate", false, flag, none},
+                          {"planes", false, number, positive},
+                          {"plane_stride", false, number, positive}};
+  const Field attention[] = {{"head_size", true, number, positive},
+                             {"ldo", false, number, positive},
+                             {"scale", false, scale, "a finite f32"},
+                             {"query_heads", false, number, positive},
+                             {"window", false, count, "an i64 from 0"},
+                             {"ldq", false, number, positive},
+                             {"q_plane_stride", false, number, positive},
+                             {"planes", false, number, positive},
+                             {"plane_stride", false, number, positive},
+                             {"ldkv", false, number, positive},
+                             {"kv_plane_stride", false, number, positive}};
   ArrayRef<Field> fields = linear;
   if (getShape().contains("head_size"))
     fields = attention;
@@ -96,6 +143,30 @@ static LogicalResult expectNumber(Operation *op, DefineOp kernel,
                            << kernel.getNumber(name);
 }
 
+/// Panels of a result of so many columns: of 16, or 8 where half are gates;
+/// tiles come in pairs that fill whole planes.
+static int64_t fewestPanels(DefineOp kernel, int64_t columns, bool tiles) {
+  int64_t perPanel =
+      kernel.getShape().contains("gated") ? kPanelColumns / 2 : kPanelColumns;
+  if (tiles)
+    columns = planeStride(columns);
+  return (columns + perPanel - 1) / perPanel;
+}
+
+static LogicalResult expectWeight(Operation *op, StringRef role,
+                                  FlatSymbolRefAttr symbol,
+                                  RankedTensorType expected,
+                                  SymbolTableCollection &symbols) {
+  FailureOr<RankedTensorType> type =
+      encoder::lookupWeight(op, role, symbol, symbols);
+  if (failed(type))
+    return failure();
+  if (*type != expected)
+    return op->emitOpError() << "expects a " << role << " of type " << expected
+                             << ", but " << symbol << " is a " << *type;
+  return success();
+}
+
 /// What linears have in common: a kernel for this input and a weight with a
 /// bias in `panels` panels (`weight` may be null), whose sums it adds.
 static LogicalResult verifyLinear(Operation *op, DefineOp kernel, Value input,
@@ -103,9 +174,10 @@ static LogicalResult verifyLinear(Operation *op, DefineOp kernel, Value input,
                                   FlatSymbolRefAttr bias, int64_t panels,
                                   int64_t ldc, int64_t ldr,
                                   SymbolTableCollection &symbols) {
-  int64_t k = encoder::getColumns(input);
+  int64_t k = getColumns(input), planes = getPlanes(input);
   if (failed(expectNumber(op, kernel, "k", k)) ||
-      failed(expectNumber(op, kernel, "lda", rowStride(k))) ||
+      failed(expectNumber(op, kernel, "lda",
+                          planes ? planeRowStride(k, planes) : rowStride(k))) ||
       failed(expectNumber(op, kernel, "ldc", ldc)) ||
       failed(expectNumber(op, kernel, "ldr", ldr)))
     return failure();
@@ -113,55 +185,96 @@ static LogicalResult verifyLinear(Operation *op, DefineOp kernel, Value input,
     return op->emitOpError()
            << "has " << (bias ? "a" : "no") << " bias, unlike its kernel @"
            << kernel.getSymName();
-  auto expectShape = [&](StringRef role, FlatSymbolRefAttr symbol,
-                         ArrayRef<int64_t> shape) -> LogicalResult {
+  Type f32 = Float32Type::get(op->getContext());
+  if (weight && !planes &&
+      failed(expectWeight(op, "weight", weight,
+                          RankedTensorType::get({panels, k, 16}, f32),
+                          symbols)))
+    return failure();
+  if (weight && planes) {
+    // As many planes as the kernel's arithmetic multiplies, one or `planes`.
     FailureOr<RankedTensorType> type =
-        encoder::lookupWeight(op, role, symbol, symbols);
+        encoder::lookupWeight(op, "weight", weight, symbols);
     if (failed(type))
       return failure();
-    auto expected =
-        RankedTensorType::get(shape, Float32Type::get(op->getContext()));
-    if (*type != expected)
+    ArrayRef<int64_t> shape = type->getShape();
+    if (type->getRank() != 3 || !type->getElementType().isBF16() ||
+        shape[0] != panels / 2 || shape[1] != planeStride(k) / 32 ||
+        (shape[2] != 1024 && shape[2] != planes * 1024))
       return op->emitOpError()
-             << "expects a " << role << " of type " << expected << ", but "
-             << symbol << " is a " << *type;
-    return success();
-  };
-  if (weight && failed(expectShape("weight", weight, {panels, k, 16})))
-    return failure();
-  return bias ? expectShape("bias", bias, {panels * 16}) : success();
+             << "expects a weight of " << panels / 2 << " pairs of panels and "
+             << planeStride(k) / 32 << " steps of 32 columns, but " << weight
+             << " is a " << *type;
+  }
+  return bias ? expectWeight(op, "bias", bias,
+                             RankedTensorType::get({panels * 16}, f32), symbols)
+              : success();
 }
 
 LogicalResult LinearOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (encoder::getRows(getInput()) != encoder::getRows(getResult()))
     return emitOpError() << "changes the rows of " << getInput().getType();
-  int64_t panels = getPanels();
-  int64_t fewest = panelsFor(encoder::getColumns(getResult()));
-  // Heads may be padded to whole panels, so panel-major results have more.
-  if (getPanelMajor() ? panels < fewest : panels != fewest)
-    return emitOpError() << "expects " << fewest << " panels for "
-                         << encoder::getColumns(getResult())
-                         << " columns, but got " << panels;
-  if (getResidual() && getResidual().getType() != getResult().getType())
-    return emitOpError() << "expects a residual of type "
-                         << getResult().getType() << ", but got "
-                         << getResidual().getType();
   FailureOr<DefineOp> kernel = lookupKernel(*this, getKernelAttr(), symbols);
   if (failed(kernel))
     return failure();
-  int64_t stride = rowStride(encoder::getColumns(getResult()));
+  int64_t panels = getPanels(), columns = getColumns(getResult());
+  int64_t fewest = fewestPanels(*kernel, columns, getPlanes(getInput()));
+  // Heads may be padded to whole panels, so panel-major results have more.
+  if (getPanelMajor() ? panels < fewest : panels != fewest)
+    return emitOpError() << "expects " << fewest << " panels for " << columns
+                         << " columns, but got " << panels;
+  for (Value same : {getResidual(), getAccumulate()})
+    if (same && (same.getType() != getResult().getType() || getPlanes(same)))
+      return emitOpError() << "expects a residual and sums of type "
+                           << getResult().getType() << ", but got "
+                           << same.getType();
+  if ((*kernel).getShape().contains("accumulate") != bool(getAccumulate()))
+    return emitOpError() << "and its kernel @" << (*kernel).getSymName()
+                         << " do not both accumulate";
+  if (getAccumulate() && !getAccumulate().hasOneUse())
+    return emitOpError("accumulates to a value that others read");
+  int64_t planes = getPlanes(getResult());
+  if (failed(expectNumber(*this, *kernel, "planes", planes)))
+    return failure();
+  int64_t stride =
+      planes ? planeRowStride(columns, planes) : rowStride(columns);
   return verifyLinear(*this, *kernel, getInput(), getWeightAttr(),
                       getBiasAttr(), panels,
                       getPanelMajor() ? kPanelColumns : stride,
                       getResidual() ? stride : 0, symbols);
 }
 
+/// Whether the value lies in panels: of a linear or of heads.
+static int64_t panelsOf(Value value) {
+  if (auto linear = value.getDefiningOp<LinearOp>())
+    return linear.getPanelMajor() ? linear.getPanels() : 0;
+  auto heads = value.getDefiningOp<HeadsOp>();
+  return heads ? heads.getPanels().value_or(0) : 0;
+}
+
+/// Heads of queries share as many heads of keys, and fill the columns.
+static LogicalResult verifyHeads(Operation *op, int64_t heads, int64_t keyHeads,
+                                 int64_t columns, Value query, Value key,
+                                 Value result) {
+  if (columns % heads)
+    return op->emitOpError() << "cannot split " << columns << " columns into "
+                             << heads << " heads";
+  if (heads % keyHeads)
+    return op->emitOpError() << "cannot share " << keyHeads
+                             << " heads of keys among " << heads << " heads";
+  if (failed(encoder::expectRows(op, query, {Rows::Tokens, Rows::Selected})) ||
+      failed(encoder::expectRows(op, result, encoder::getRows(query))))
+    return failure();
+  return encoder::expectRows(op, key, Rows::Tokens);
+}
+
 LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
   int64_t heads = getHeads(), perHead = getPlanesPerHead();
-  int64_t columns = encoder::getColumns(getResult());
-  if (columns % heads)
-    return emitOpError() << "cannot split " << columns << " columns into "
-                         << heads << " heads";
+  int64_t columns = getColumns(getResult());
+  if (failed(verifyHeads(*this, heads, getKeyHeads(), columns, getQuery(),
+                         getKey(), getResult())) ||
+      failed(encoder::expectRows(*this, getValue(), Rows::Tokens)))
+    return failure();
   if (perHead != panelsFor(columns / heads))
     return emitOpError() << "expects " << panelsFor(columns / heads)
                          << " planes for heads of " << columns / heads
@@ -170,27 +283,72 @@ LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError() << "expects the first planes of query, key and value, "
                             "but got "
                          << getPlanes().size() << " numbers";
-  if (failed(encoder::expectRows(*this, getQuery(),
-                                 {Rows::Tokens, Rows::Selected})) ||
-      failed(encoder::expectRows(*this, getResult(),
-                                 encoder::getRows(getQuery()))) ||
-      failed(encoder::expectRows(*this, getKey(), Rows::Tokens)))
-    return failure();
-  for (auto [value, first] :
-       llvm::zip_equal(ValueRange(getOperands()), getPlanes())) {
-    auto linear = value.getDefiningOp<LinearOp>();
-    if (!linear || !linear.getPanelMajor())
-      return emitOpError("expects operands of panel-major linears");
-    if (first < 0 || first > linear.getPanels() - heads * perHead)
-      return emitOpError() << "reads planes " << first << " to "
-                           << first + heads * perHead << " of "
-                           << linear.getPanels();
+  for (auto [number, value] : llvm::enumerate(getOperands())) {
+    int64_t panels = panelsOf(value), first = getPlanes()[number];
+    int64_t read = (number ? getKeyHeads() : heads) * perHead;
+    if (!panels)
+      return emitOpError("expects panel-major operands");
+    if (first < 0 || first > panels - read)
+      return emitOpError() << "reads planes " << first << " to " << first + read
+                           << " of " << panels;
   }
   FailureOr<DefineOp> kernel = lookupKernel(*this, getKernelAttr(), symbols);
   if (failed(kernel) ||
       failed(expectNumber(*this, *kernel, "head_size", columns / heads)))
     return failure();
   return expectNumber(*this, *kernel, "ldo", rowStride(columns));
+}
+
+LogicalResult
+AttentionPackOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(encoder::expectRows(*this, getKey(), Rows::Tokens)))
+    return failure();
+  int64_t planes = getPlanes(getKey()), heads = getKeyHeads();
+  int64_t columns = getColumns(getKey());
+  if (!planes || columns % heads || columns / heads % 32)
+    return emitOpError() << "expects bf16 planes of " << heads
+                         << " heads of whole tiles, but got "
+                         << getKey().getType();
+  int64_t bytes = planes * columns / heads * 2;
+  if (getRowBytes() != bytes)
+    return emitOpError() << "expects packed rows of " << bytes
+                         << " bytes, but got " << getRowBytes();
+  FailureOr<DefineOp> kernel = lookupKernel(*this, getKernelAttr(), symbols);
+  if (failed(kernel))
+    return failure();
+  return expectNumber(*this, *kernel, "ldkv", planeRowStride(columns, planes));
+}
+
+LogicalResult
+TileAttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  int64_t heads = getHeads(), columns = getColumns(getResult());
+  if (failed(verifyHeads(*this, heads, getKeyHeads(), columns, getQuery(),
+                         getPackedKey(), getResult())))
+    return failure();
+  for (Value packed : {getPackedKey(), getPackedValue()}) {
+    auto pack = packed.getDefiningOp<AttentionPackOp>();
+    if (!pack || pack.getKeyHeads() != getKeyHeads() ||
+        pack.getRowBytes() != getRowBytes())
+      return emitOpError() << "expects " << getKeyHeads()
+                           << " packed heads of keys and values";
+  }
+  int64_t planes = getPlanes(getQuery());
+  if (!planes || getColumns(getQuery()) != heads * planeStride(columns / heads))
+    return emitOpError() << "expects a query of bf16 planes of "
+                         << heads * planeStride(columns / heads)
+                         << " columns, but got " << getQuery().getType();
+  FailureOr<DefineOp> kernel = lookupKernel(*this, getKernelAttr(), symbols);
+  if (failed(kernel) ||
+      failed(expectNumber(*this, *kernel, "head_size", columns / heads)) ||
+      failed(expectNumber(*this, *kernel, "ldq",
+                          planeRowStride(getColumns(getQuery()), planes))))
+    return failure();
+  int64_t outPlanes = getPlanes(getResult());
+  if (failed(expectNumber(*this, *kernel, "planes", outPlanes)))
+    return failure();
+  return expectNumber(*this, *kernel, "ldo",
+                      outPlanes ? planeRowStride(columns, outPlanes)
+                                : rowStride(columns));
 }
 
 //===----------------------------------------------------------------------===//
@@ -207,6 +365,19 @@ static LogicalResult expectProgram(Operation *op, FlatSymbolRefAttr symbol,
     return op->emitOpError()
            << "passes " << operands << " operands to " << symbol
            << ", which is a " << program.getFunctionType();
+  return success();
+}
+
+static LogicalResult expectWeights(Operation *op, ArrayAttr weights,
+                                   SymbolTableCollection &symbols) {
+  for (Attribute attr : weights ? weights.getValue() : ArrayRef<Attribute>()) {
+    auto symbol = dyn_cast<FlatSymbolRefAttr>(attr);
+    if (!symbol)
+      return op->emitOpError()
+             << "expects symbols as weights, but got " << attr;
+    if (failed(encoder::lookupWeight(op, "weight", symbol, symbols)))
+      return failure();
+  }
   return success();
 }
 
@@ -229,20 +400,47 @@ LogicalResult RowsProgramOp::verifySymbolUses(SymbolTableCollection &symbols) {
             encoder::expectRows(*this, input, encoder::getRows(getResult()))))
       return failure();
     int64_t from = columns ? (*columns)[number] : 0;
-    if (from < 0 || from >= encoder::getColumns(input))
+    if (from < 0 || from >= kernel::getColumns(input))
       return emitOpError() << "reads from column " << from << " of "
                            << input.getType();
   }
-  for (Attribute attr : weights ? weights.getValue() : ArrayRef<Attribute>()) {
-    auto symbol = dyn_cast<FlatSymbolRefAttr>(attr);
-    if (!symbol)
-      return emitOpError() << "expects symbols as weights, but got " << attr;
-    if (failed(encoder::lookupWeight(*this, "weight", symbol, symbols)))
-      return failure();
-  }
+  if (failed(expectWeights(*this, weights, symbols)))
+    return failure();
   return expectProgram(*this, getProgramAttr(),
                        getInputs().size() + (weights ? weights.size() : 0) + 1,
                        symbols);
+}
+
+LogicalResult HeadsOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Rows rows = encoder::getRows(getResult());
+  if (failed(encoder::expectRows(*this, getInput(), rows)) ||
+      failed(expectWeights(*this, getWeights(), symbols)))
+    return failure();
+  if (getPositions() && encoder::getRows(getPositions()) != rows)
+    return emitOpError() << "rotates " << getResult().getType()
+                         << " by positions " << getPositions().getType();
+  if (getColumn() >= getColumns(getInput()))
+    return emitOpError() << "reads from column " << getColumn() << " of "
+                         << getInput().getType();
+  return expectProgram(*this, getProgramAttr(),
+                       2 + getWeights().size() + (getPositions() ? 1 : 0) +
+                           (getPanels() ? 1 : 0),
+                       symbols);
+}
+
+LogicalResult ShortConvOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Rows rows = encoder::getRows(getResult());
+  if (failed(encoder::expectRows(*this, getInput(), Rows::Tokens)) ||
+      failed(encoder::expectRows(*this, getResult(),
+                                 {Rows::Tokens, Rows::Selected})) ||
+      (getScale() && failed(encoder::expectRows(*this, getScale(), rows))) ||
+      failed(expectWeights(*this, getWeights(), symbols)))
+    return failure();
+  if (encoder::getRows(getPositions()) != rows)
+    return emitOpError() << "computes " << getResult().getType()
+                         << " at positions " << getPositions().getType();
+  return expectProgram(*this, getProgramAttr(),
+                       5 + getWeights().size() + (getScale() ? 1 : 0), symbols);
 }
 
 /// Rows that the last layer's tail may be computed for.
@@ -300,7 +498,7 @@ static LogicalResult verifyStored(Operation *op, StringRef name,
 }
 
 LogicalResult StoreOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  int64_t columns = encoder::getColumns(getValue());
+  int64_t columns = kernel::getColumns(getValue());
   if (int64_t(getColumn()) + getColumns() > columns)
     return emitOpError() << "stores columns " << getColumn() << " to "
                          << getColumn() + getColumns() << " of " << columns;
@@ -311,7 +509,7 @@ LogicalResult StoreOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult LinearStoreOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  int64_t k = encoder::getColumns(getInput()), columns = getColumns();
+  int64_t k = kernel::getColumns(getInput()), columns = getColumns();
   if (failed(verifyStored(*this, getOutput(), columns, getInput(), false)) ||
       failed(expectProgram(*this, getStoreAttr(), 3, symbols)))
     return failure();
@@ -379,6 +577,52 @@ LogicalResult PackOp::verify() {
   if (from.getRank() > 2 || to.getShape() != ArrayRef<int64_t>(shape) ||
       !to.getElementType().isF32())
     return emitOpError() << "cannot pack a " << from << " to a " << to;
+  return success();
+}
+
+LogicalResult PackGatedOp::verify() {
+  RankedTensorType from = getInput().getType(), to = getResult().getType();
+  int64_t group = getGroup();
+  int64_t panels =
+      (from.getDimSize(0) + group - 1) / group * group / (kPanelColumns / 2);
+  SmallVector<int64_t> shape = {panels * kPanelColumns};
+  if (from.getRank() == 2)
+    shape = {panels, from.getDimSize(1), kPanelColumns};
+  if ((group != 8 && group != 16) || from.getRank() > 2 ||
+      getGate().getType().getShape() != from.getShape() ||
+      to.getShape() != ArrayRef<int64_t>(shape) || !to.getElementType().isF32())
+    return emitOpError() << "cannot pack a " << from << " and a "
+                         << getGate().getType() << " by " << group << " to a "
+                         << to;
+  return success();
+}
+
+LogicalResult PackTilesOp::verify() {
+  RankedTensorType from = getInput().getType(), to = getResult().getType();
+  int64_t columns = getGate() ? 16 : 32;
+  bool fits = from.getRank() == 2 && getPlanes() <= 3 &&
+              (!getGate() || getGate().getType().getShape() == from.getShape());
+  if (fits) {
+    int64_t shape[] = {(from.getDimSize(0) + columns - 1) / columns,
+                       planeStride(from.getDimSize(1)) / 32,
+                       static_cast<int64_t>(getPlanes()) * 1024};
+    fits = to.getShape() == ArrayRef<int64_t>(shape) &&
+           to.getElementType().isBF16();
+  }
+  if (!fits)
+    return emitOpError() << "cannot pack a " << from << " in " << getPlanes()
+                         << " planes to a " << to;
+  return success();
+}
+
+LogicalResult TransposeOp::verify() {
+  RankedTensorType from = getInput().getType(), to = getResult().getType();
+  ArrayRef<int64_t> shape = from.getShape();
+  bool fits = shape.size() == 2 || (shape.size() == 3 && shape[1] == 1);
+  if (!fits ||
+      to.getShape() != ArrayRef<int64_t>({shape.back(), shape.front()}) ||
+      !to.getElementType().isF32())
+    return emitOpError() << "cannot transpose a " << from << " to a " << to;
   return success();
 }
 

@@ -21,13 +21,15 @@ def Kernel_Dialect : Dialect {
   let cppNamespace = "::encast::kernel";
   let summary = "which kernel computes what, on which layout";
   let description = [{
-    Values keep the types of the encoder dialect. `panel_major` on a linear says
-    that its result lies in planes of [rows][16] columns, which attention reads;
-    all others are row-major with a padded stride. Kernels are symbols
+    Values keep the types of the encoder dialect, or are bf16 planes, e.g.
+    `tensor<?x3x1024xbf16>`: rows of three planes whose sum is the value, for
+    kernels that multiply tiles. `panel_major` says that a result lies in planes
+    of [rows][16] columns, which f32 attention reads; all others are row-major
+    with a padded stride. Kernels are symbols
     (`kernel.define`), row programs are functions of vector code.
 
-    The order of summation of every linear is one chain over k, of attention one
-    over the keys (codegen/Kernels/KernelArgs.h), for every target.
+    The order of summation of every f32 linear is one chain over k, of attention
+    one over the keys, for every target (codegen/Kernels/KernelArgs.h).
   }];
   let dependentDialects = ["::encast::encoder::EncoderDialect"];
   let useDefaultAttributePrinterParser = 1;
@@ -42,6 +44,10 @@ def Kernel_Gather : I32EnumAttr<"GatherIndex", "which rows are gathered", [
   let genSpecializedAttr = 0;
 }
 def Kernel_GatherAttr : EnumAttr<Kernel_Dialect, Kernel_Gather, "index">;
+
+def Kernel_RowsTensor : Type<CPred<"::encast::kernel::isRowsType($_self)">,
+    "rows (as of the encoder, or bf16 planes tensor<?xPxNxbf16>, 1 <= P <= 3)",
+    "::mlir::RankedTensorType">;
 
 class Kernel_Op<string mnemonic, list<Trait> traits = []>
     : Op<Kernel_Dialect, mnemonic, traits>;
@@ -65,8 +71,8 @@ def Kernel_DefineOp : Kernel_Op<"define", [Symbol]> {
   let summary = "a kernel: a row of Kernels.def and the shape it bakes in";
   let description = [{
     `operands` is the number of fields of the kernel's argument struct
-    (codegen/Kernels/KernelArgs.h). A linear has `k`, `lda`, `ldc`, `ldr` (with a
-    residual), `bias` and `activation`; an attention `head_size`, `ldo`, `scale`.
+    (codegen/Kernels/KernelArgs.h), the shape holds the fields of LinearShape or
+    AttentionShape (codegen/Kernels/Kernels.h) that are not at their default.
 
     Example:
     ```mlir
@@ -113,38 +119,89 @@ def Kernel_PackOp : Kernel_RecipeOp<"pack"> {
   let hasVerifier = 1;
 }
 
+def Kernel_PackGatedOp : Kernel_RecipeOp<"pack_gated"> {
+  let summary = "a weight and its gate in panels of 8 and 8 columns";
+  let description = [{
+    Like kernel.pack, with the columns of both interleaved: `group` columns of the
+    gate, then the same columns of `input`, and so on; `group` is 8 for f32
+    kernels, 16 for bf16 ones (of biases). [N, K] becomes [panels, K, 16], [N]
+    becomes [panels * 16], in f32, with panels * 16 = 2 * group * ceil(N /
+    group); missing columns are zero.
+  }];
+  let arguments = (ins Encoder_WeightTensor:$input, Encoder_WeightTensor:$gate,
+                       Encast_Tile:$group);
+  let results = (outs Encoder_WeightTensor:$result);
+  let assemblyFormat = [{
+    $input `gate` $gate `:` type($gate) `by` $group attr-dict
+    `:` type($input) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Kernel_PackTilesOp : Kernel_RecipeOp<"pack_tiles"> {
+  let summary = "a weight as tiles of bf16";
+  let description = [{
+    [N, K] becomes [pairs, ceil(K / 32), planes * 1024] in bf16, the layout of
+    LinearShape (codegen/Kernels/Kernels.h): pairs = ceil(N / 32), with a gate
+    ceil(N / 16), whose first tile is the gate's. Plane 0 is the weight rounded to
+    bf16, plane 1 what is left, rounded, and so on.
+  }];
+  let arguments = (ins Encoder_WeightTensor:$input,
+                       Optional<Encoder_WeightTensor>:$gate,
+                       Encast_Tile:$planes);
+  let results = (outs Encoder_WeightTensor:$result);
+  let assemblyFormat = [{
+    $input (`gate` $gate^ `:` type($gate))? `planes` $planes attr-dict
+    `:` type($input) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Kernel_TransposeOp : Kernel_RecipeOp<"transpose"> {
+  let summary = "a weight [N, K] or [N, 1, K] as [K, N] in f32";
+  let arguments = (ins Encoder_WeightTensor:$input);
+  let results = (outs Encoder_WeightTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Kernel_EmbedOp : Kernel_RowsOp<"embed"> {
   let summary = "a row program over one row of each table";
   let arguments = !con((ins FlatSymbolRefAttr:$program,
                             Variadic<Encoder_IndexTensor>:$indices,
                             ArrayAttr:$tables), origin);
-  let results = (outs Encoder_RowsTensor:$result);
+  let results = (outs Kernel_RowsTensor:$result);
   let assemblyFormat = [{
     $program `(` $indices `)` `in` $tables attr-dict
     `:` type($indices) `->` type($result)
   }];
 }
 
-def Kernel_LinearOp : Kernel_RowsOp<"linear"> {
+def Kernel_LinearOp : Kernel_RowsOp<"linear", [AttrSizedOperandSegments]> {
   let summary = "one kernel call: activation(x W^T + bias) + residual";
   let description = [{
-    `weight` and `bias` are packed. The result has as many columns as the panels
-    hold; the type says how many of them count.
+    `weight` and `bias` are packed, with a gate if the kernel is `gated`. The
+    result has as many columns as the panels hold; the type says how many of them
+    count. With `accumulate` the sums start from that value, whose memory becomes
+    that of the result; nothing else reads it.
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$kernel,
-                            Encoder_RowsTensor:$input,
+                            Kernel_RowsTensor:$input,
                             FlatSymbolRefAttr:$weight,
                             OptionalAttr<FlatSymbolRefAttr>:$bias,
-                            Optional<Encoder_RowsTensor>:$residual,
+                            Optional<Kernel_RowsTensor>:$residual,
+                            Optional<Kernel_RowsTensor>:$accumulate,
                             Encast_Count:$panels, Encast_Tile:$panel_tile,
                             Encast_Tile:$row_tile,
+                            OptionalAttr<Encast_PositiveBytes>:$workspace_bytes,
                             UnitAttr:$panel_major), origin);
-  let results = (outs Encoder_RowsTensor:$result);
+  let results = (outs Kernel_RowsTensor:$result);
   let assemblyFormat = [{
     $kernel `(` $input `,` $weight (`bias` $bias^)?
-    (`residual` $residual^ `:` type($residual))? `)`
+    (`residual` $residual^ `:` type($residual))?
+    (`accumulate` $accumulate^ `:` type($accumulate))? `)`
     `panels` $panels `by` $panel_tile `rows` `by` $row_tile
-    (`panel_major` $panel_major^)? attr-dict
+    (`workspace` $workspace_bytes^)? (`panel_major` $panel_major^)? attr-dict
     `:` type($input) `->` type($result)
   }];
 }
@@ -160,7 +217,7 @@ def Kernel_LinearStoreOp : Kernel_Op<"linear_store", [
     into the workspace first.
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$kernel,
-                            Encoder_RowsTensor:$input,
+                            Kernel_RowsTensor:$input,
                             FlatSymbolRefAttr:$weight,
                             OptionalAttr<FlatSymbolRefAttr>:$bias,
                             OptionalAttr<FlatSymbolRefAttr>:$transpose,
@@ -175,24 +232,117 @@ def Kernel_LinearStoreOp : Kernel_Op<"linear_store", [
   }];
 }
 
-def Kernel_AttentionOp : Kernel_RowsOp<"attention", [
-    AllTypesMatch<["key", "value"]>]> {
-  let summary = "attention over panel-major values";
+def Kernel_AttentionOp : Kernel_RowsOp<"attention"> {
+  let summary = "f32 attention over panel-major values";
   let description = [{
     `planes` are the first planes of head 0 in query, key and value; a head takes
-    `planes_per_head`.
+    `planes_per_head`. `key_heads` heads of keys and values are shared by equally
+    many heads of queries each; one call computes those of one.
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$kernel,
-                            Encoder_RowsTensor:$query, Encoder_RowsTensor:$key,
-                            Encoder_RowsTensor:$value, DenseI64ArrayAttr:$planes,
-                            Encast_Heads:$heads, Encast_Tile:$planes_per_head,
-                            Encast_Tile:$row_tile,
+                            Kernel_RowsTensor:$query, Kernel_RowsTensor:$key,
+                            Kernel_RowsTensor:$value, DenseI64ArrayAttr:$planes,
+                            Encast_Heads:$heads, Encast_Heads:$key_heads,
+                            Encast_Tile:$planes_per_head,
+                            Encast_Tile:$row_tile, Encast_Tile:$max_rows,
                             Encast_PositiveBytes:$workspace_bytes), origin);
-  let results = (outs Encoder_RowsTensor:$result);
+  let results = (outs Kernel_RowsTensor:$result);
   let assemblyFormat = [{
     $kernel `(` $query `,` $key `,` $value `)` `planes` $planes `heads` $heads
-    `of` $planes_per_head `rows` `by` $row_tile `workspace` $workspace_bytes
-    attr-dict `:` type($query) `,` type($key) `->` type($result)
+    `by` $key_heads `of` $planes_per_head `rows` $max_rows `by` $row_tile
+    `workspace` $workspace_bytes attr-dict
+    `:` type($query) `,` type($key) `,` type($value) `->` type($result)
+  }];
+}
+
+def Kernel_AttentionPackOp : Kernel_RowsOp<"attention_pack", [
+    AllTypesMatch<["key", "value", "packed_key", "packed_value"]>]> {
+  let summary = "packs keys and values for tile attention";
+  let description = [{
+    Both results lie in packed rows (ENCAST_PACKED_ROW of encast_abi.h), head by
+    head, `row_bytes` for a row of a head; only kernel.tile_attention reads them.
+  }];
+  let arguments = !con((ins FlatSymbolRefAttr:$kernel, Kernel_RowsTensor:$key,
+                            Kernel_RowsTensor:$value, Encast_Heads:$key_heads,
+                            Encast_Tile:$row_bytes, Encast_Tile:$max_rows),
+                       origin);
+  let results = (outs Kernel_RowsTensor:$packed_key,
+                      Kernel_RowsTensor:$packed_value);
+  let assemblyFormat = [{
+    $kernel `(` $key `,` $value `)` `heads` $key_heads `row_bytes` $row_bytes
+    `rows` $max_rows attr-dict `:` type($key)
+  }];
+}
+
+def Kernel_TileAttentionOp : Kernel_RowsOp<"tile_attention", [
+    AllTypesMatch<["packed_key", "packed_value"]>]> {
+  let summary = "attention by tiles of bf16 over packed keys and values";
+  let description = [{
+    `key_heads` heads of keys and values are shared by equally many heads of
+    queries each; one call computes those of one. Heads of the query are padded
+    to multiples of 32 columns; its rows carry the scale of the scores.
+  }];
+  let arguments = !con((ins FlatSymbolRefAttr:$kernel,
+                            Kernel_RowsTensor:$query,
+                            Kernel_RowsTensor:$packed_key,
+                            Kernel_RowsTensor:$packed_value,
+                            Encast_Heads:$heads, Encast_Heads:$key_heads,
+                            Encast_Tile:$row_bytes, Encast_Tile:$row_tile,
+                            Encast_Tile:$max_rows,
+                            Encast_PositiveBytes:$workspace_bytes), origin);
+  let results = (outs Kernel_RowsTensor:$result);
+  let assemblyFormat = [{
+    $kernel `(` $query `,` $packed_key `,` $packed_value `)` `heads` $heads `by`
+    $key_heads `row_bytes` $row_bytes `rows` $max_rows `by` $row_tile
+    `workspace` $workspace_bytes attr-dict
+    `:` type($query) `,` type($packed_key) `->` type($result)
+  }];
+}
+
+def Kernel_HeadsOp : Kernel_RowsOp<"heads"> {
+  let summary = "a row program that normalizes, rotates or lays out heads";
+  let description = [{
+    Reads columns of the input from `column` on. `weights`: the gain of the norm
+    and the table of rotary embedding, as far as the program has them; the latter
+    needs `positions`. The result is row-major, panel-major in so many panels, or
+    bf16 planes.
+
+    Example:
+    ```mlir
+    %q = kernel.heads @heads.16x64.norm.rope(%0 at %positions) column 0
+        weights [@q_gain, @rope] panel_major 64
+        : tensor<?x2048xf32> -> tensor<?x1024xf32>
+    ```
+  }];
+  let arguments = !con((ins FlatSymbolRefAttr:$program,
+                            Kernel_RowsTensor:$input,
+                            Optional<Encoder_IndexTensor>:$positions,
+                            Encast_Index:$column, ArrayAttr:$weights,
+                            OptionalAttr<Encast_Count>:$panels), origin);
+  let results = (outs Kernel_RowsTensor:$result);
+  let assemblyFormat = [{
+    $program `(` $input (`at` $positions^ `:` type($positions))? `)` `column`
+    $column `weights` $weights (`panel_major` $panels^)? attr-dict
+    `:` type($input) `->` type($result)
+  }];
+}
+
+def Kernel_ShortConvOp : Kernel_RowsOp<"short_conv"> {
+  let summary = "a row program over a token and its neighbours";
+  let description = [{
+    `input` has all tokens, `scale` (multiplies the sums) the rows of the result;
+    `positions` tell where sequences begin and end. `weights`: the taps, [3,
+    channels], and the bias if there is one.
+  }];
+  let arguments = !con((ins FlatSymbolRefAttr:$program,
+                            Kernel_RowsTensor:$input,
+                            Encoder_IndexTensor:$positions, ArrayAttr:$weights,
+                            Optional<Kernel_RowsTensor>:$scale), origin);
+  let results = (outs Kernel_RowsTensor:$result);
+  let assemblyFormat = [{
+    $program `(` $input `at` $positions `:` type($positions) `)`
+    `weights` $weights (`scale` $scale^ `:` type($scale))? attr-dict
+    `:` type($input) `->` type($result)
   }];
 }
 
@@ -209,10 +359,10 @@ def Kernel_RowsProgramOp : Kernel_RowsOp<"rows"> {
     ```
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$program,
-                            Variadic<Encoder_RowsTensor>:$inputs,
+                            Variadic<Kernel_RowsTensor>:$inputs,
                             OptionalAttr<ArrayAttr>:$weights,
                             OptionalAttr<DenseI64ArrayAttr>:$columns), origin);
-  let results = (outs Encoder_RowsTensor:$result);
+  let results = (outs Kernel_RowsTensor:$result);
   let assemblyFormat = [{
     $program `(` $inputs `)` (`weights` $weights^)? (`columns` $columns^)?
     attr-dict `:` functional-type($inputs, $result)
@@ -222,9 +372,9 @@ def Kernel_RowsProgramOp : Kernel_RowsOp<"rows"> {
 def Kernel_GatherOp : Kernel_RowsOp<"gather"> {
   let summary = "rows of a value, by an index that the runtime fills";
   let arguments = !con((ins FlatSymbolRefAttr:$program,
-                            Encoder_RowsTensor:$input, Kernel_GatherAttr:$index),
+                            Kernel_RowsTensor:$input, Kernel_GatherAttr:$index),
                        origin);
-  let results = (outs Encoder_RowsTensor:$result);
+  let results = (outs Kernel_RowsTensor:$result);
   let assemblyFormat = [{
     $program `(` $input `)` `by` `` $index attr-dict
     `:` type($input) `->` type($result)
@@ -234,8 +384,8 @@ def Kernel_GatherOp : Kernel_RowsOp<"gather"> {
 def Kernel_PoolOp : Kernel_RowsOp<"pool"> {
   let summary = "a program over all rows of each sequence";
   let arguments = !con((ins FlatSymbolRefAttr:$program,
-                            Encoder_RowsTensor:$input), origin);
-  let results = (outs Encoder_RowsTensor:$result);
+                            Kernel_RowsTensor:$input), origin);
+  let results = (outs Kernel_RowsTensor:$result);
   let assemblyFormat =
       "$program `(` $input `)` attr-dict `:` type($input) `->` type($result)";
 }
@@ -247,7 +397,7 @@ def Kernel_StoreOp : Kernel_Op<"store", [
     Copies columns from `column` of each row, or of the picked rows if `pick` is
     set, to the caller's memory.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$program, Encoder_RowsTensor:$value,
+  let arguments = (ins FlatSymbolRefAttr:$program, Kernel_RowsTensor:$value,
                        StrAttr:$output, Encast_Index:$column,
                        Encast_Count:$columns,
                        UnitAttr:$pick);

@@ -25,8 +25,8 @@ AtAttr At::attr(MLIRContext *context) const {
                           : FlatSymbolRefAttr::get(context, symbol);
   };
   return AtAttr::get(context, name(symbol), name(by), sequence, offset,
-                     rowBytes, panelBytes, keyBytes, planes, planeFirst,
-                     planesPerPanel, planeRows);
+                     rowBytes, panelBytes, keyBytes, packedBytes, positionBytes,
+                     planes, planeFirst, planesPerPanel, planeRows);
 }
 
 /// Prints `@x[by @ids] + row * 1536 + plane(2 + panel * 4, tokens) + 128`.
@@ -43,12 +43,14 @@ static void printAt(AsmPrinter &printer, AtAttr at) {
   term("row", at.getRowBytes());
   term("panel", at.getPanelBytes());
   term("key", at.getKeyBytes());
+  term("packed", at.getPackedBytes());
+  term("position", at.getPositionBytes());
   if (at.getPlanes())
     printer << " + plane(" << at.getPlaneFirst() << " + panel * "
             << at.getPlanesPerPanel() << ", "
             << stringifyDomain(at.getPlaneRows()) << ")";
   if (at.getOffset())
-    printer << " + " << at.getOffset();
+    printer << (at.getOffset() < 0 ? " - " : " + ") << std::abs(at.getOffset());
 }
 
 static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
@@ -66,7 +68,8 @@ static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
     if (parser.parseRSquare())
       return failure();
   }
-  int64_t offset = 0, row = 0, panel = 0, key = 0, first = 0, perPanel = 0;
+  int64_t offset = 0, row = 0, panel = 0, key = 0, packed = 0, position = 0;
+  int64_t first = 0, perPanel = 0;
   bool planes = false;
   Domain planeRows = Domain::Tokens;
   auto once = [&](bool given) -> ParseResult {
@@ -79,38 +82,49 @@ static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
     return failure(once(value != 0) || parser.parseStar() ||
                    parser.parseInteger(value));
   };
-  while (succeeded(parser.parseOptionalPlus())) {
-    if (succeeded(parser.parseOptionalKeyword("row"))) {
-      if (factor(row))
-        return failure();
-    } else if (succeeded(parser.parseOptionalKeyword("panel"))) {
-      if (factor(panel))
-        return failure();
-    } else if (succeeded(parser.parseOptionalKeyword("key"))) {
-      if (factor(key))
-        return failure();
-    } else if (succeeded(parser.parseOptionalKeyword("plane"))) {
-      if (once(planes))
-        return failure();
-      planes = true;
-      StringRef domain;
-      SMLoc place;
-      if (parser.parseLParen() || parser.parseInteger(first) ||
-          parser.parsePlus() || parser.parseKeyword("panel") ||
-          factor(perPanel) || parser.parseComma() ||
-          parser.getCurrentLocation(&place) || parser.parseKeyword(&domain) ||
-          parser.parseRParen())
-        return failure();
-      std::optional<Domain> known = symbolizeDomain(domain);
-      if (!known)
-        return parser.emitError(place, "unknown domain '") << domain << "'";
-      planeRows = *known;
-    } else if (once(offset != 0) || parser.parseInteger(offset)) {
+  const std::pair<StringRef, int64_t *> terms[] = {{"row", &row},
+                                                   {"panel", &panel},
+                                                   {"key", &key},
+                                                   {"packed", &packed},
+                                                   {"position", &position}};
+  auto parseTerm = [&]() -> ParseResult {
+    for (auto [name, value] : terms)
+      if (succeeded(parser.parseOptionalKeyword(name)))
+        return factor(*value);
+    if (failed(parser.parseOptionalKeyword("plane")))
+      return failure(once(offset != 0) || parser.parseInteger(offset));
+    if (once(planes))
       return failure();
+    planes = true;
+    StringRef domain;
+    SMLoc place;
+    if (parser.parseLParen() || parser.parseInteger(first) ||
+        parser.parsePlus() || parser.parseKeyword("panel") ||
+        factor(perPanel) || parser.parseComma() ||
+        parser.getCurrentLocation(&place) || parser.parseKeyword(&domain) ||
+        parser.parseRParen())
+      return failure();
+    std::optional<Domain> known = symbolizeDomain(domain);
+    if (!known)
+      return parser.emitError(place, "unknown domain '") << domain << "'";
+    planeRows = *known;
+    return success();
+  };
+  while (true) {
+    if (succeeded(parser.parseOptionalPlus())) {
+      if (failed(parseTerm()))
+        return failure();
+    } else if (succeeded(parser.parseOptionalMinus())) {
+      if (once(offset != 0) || parser.parseInteger(offset))
+        return failure();
+      offset = -offset;
+    } else {
+      break;
     }
   }
-  result = AtAttr::get(parser.getContext(), symbol, by, sequence, offset, row,
-                       panel, key, planes, first, perPanel, planeRows);
+  result =
+      AtAttr::get(parser.getContext(), symbol, by, sequence, offset, row, panel,
+                  key, packed, position, planes, first, perPanel, planeRows);
   return success();
 }
 
@@ -181,7 +195,7 @@ static void printOperands(OpAsmPrinter &printer, Operation *,
 
 static bool isAttention(Domain domain) {
   return domain == Domain::AttentionTokens ||
-         domain == Domain::AttentionSelected;
+         domain == Domain::AttentionSelected || domain == Domain::AttentionRuns;
 }
 
 static bool isLocal(SlotOp slot) {
@@ -205,7 +219,7 @@ static int64_t panelsOf(Operation *op, SlotOp slot) {
 static bool hasRowsOf(Domain slot, Domain rows) {
   if (rows == Domain::AttentionTokens)
     rows = Domain::Tokens;
-  if (rows == Domain::AttentionSelected)
+  if (rows == Domain::AttentionSelected || rows == Domain::AttentionRuns)
     rows = Domain::Selected;
   // Selected rows may be all tokens.
   return slot == rows || (slot == Domain::Selected && rows == Domain::Tokens);
@@ -216,7 +230,8 @@ static LogicalResult verifyBounds(Operation *op, AtAttr at, SlotOp slot) {
   std::optional<int64_t> bytes = slot.getRowBytes();
   if (!bytes)
     return success();
-  for (int64_t stride : {at.getRowBytes(), at.getKeyBytes()})
+  for (int64_t stride : {at.getRowBytes(), at.getKeyBytes(),
+                         at.getPackedBytes(), at.getPositionBytes()})
     if (stride > *bytes)
       return op->emitOpError()
              << "walks over rows of " << stride << " bytes, but those of "
@@ -227,8 +242,17 @@ static LogicalResult verifyBounds(Operation *op, AtAttr at, SlotOp slot) {
   int64_t stride =
       planes ? at.getPlanesPerPanel() * kPlaneBytes : at.getPanelBytes();
   int64_t panels = panelsOf(op, slot);
+  // The row before or behind is as good as the row itself.
+  int64_t offset = at.getOffset();
+  if (slot.getKind() == SlotKind::Arena && isa<ForRowsOp>(op) &&
+      std::abs(offset) == at.getRowBytes())
+    offset = 0;
+  if (offset < 0)
+    return op->emitOpError()
+           << "has a term of " << offset << " in the address of "
+           << at.getSymbol() << ", expected 0 or more";
   bool tooMany = stride && panels - 1 > *bytes / stride;
-  int64_t reached = first + at.getOffset() + (planes ? kPlaneBytes : 1);
+  int64_t reached = first + offset + (planes ? kPlaneBytes : 1);
   if (tooMany || reached + (panels - 1) * stride > *bytes)
     return op->emitOpError()
            << "reaches beyond the " << *bytes << " bytes of a row of "
@@ -247,6 +271,8 @@ static LogicalResult verifyBounds(Operation *op, AtAttr at, SlotOp slot) {
                 !isa<ForEachPanelOp>(op);
   if ((ownRow && failed(expectRows(step.getDomain()))) ||
       (at.getKeyBytes() && failed(expectRows(Domain::Tokens))) ||
+      ((at.getPackedBytes() || at.getPositionBytes()) &&
+       failed(expectRows(Domain::Packed))) ||
       (planes && failed(expectRows(at.getPlaneRows()))))
     return failure();
   return success();
@@ -261,7 +287,8 @@ static LogicalResult verifyAddress(Operation *op, AtAttr at,
            << "reads " << at.getSymbol() << ", which is not defined";
   constexpr int64_t kMostBytes = int64_t(1) << 40;
   for (int64_t factor :
-       {at.getOffset(), at.getRowBytes(), at.getPanelBytes(), at.getKeyBytes(),
+       {std::abs(at.getOffset()), at.getRowBytes(), at.getPanelBytes(),
+        at.getKeyBytes(), at.getPackedBytes(), at.getPositionBytes(),
         at.getPlaneFirst(), at.getPlanesPerPanel()})
     if (factor < 0 || factor > kMostBytes)
       return op->emitOpError()
@@ -272,10 +299,15 @@ static LogicalResult verifyAddress(Operation *op, AtAttr at,
     return op->emitOpError() << "takes rows of " << at.getSymbol()
                              << " by a table, but they are local";
   if (at.getPlanes() && at.getPlaneRows() != Domain::Tokens &&
-      at.getPlaneRows() != Domain::Selected)
+      at.getPlaneRows() != Domain::Selected &&
+      at.getPlaneRows() != Domain::Packed)
     return op->emitOpError()
            << "has planes of " << stringifyDomain(at.getPlaneRows())
-           << ", expected tokens or selected";
+           << ", expected tokens, selected or packed";
+  if (at.getOffset() < 0 && !slot)
+    return op->emitOpError()
+           << "has a term of " << at.getOffset() << " in the address of "
+           << at.getSymbol() << ", expected 0 or more";
   if (slot && failed(verifyBounds(op, at, slot)))
     return failure();
   if (!at.getBy())
@@ -364,6 +396,8 @@ LogicalResult SlotOp::verify() {
 }
 
 LogicalResult StepOp::verify() {
+  if (getDomain() == Domain::Packed)
+    return emitOpError("walks over packed rows, which only slots have");
   if (isAttention(getDomain()) != getHeads().has_value())
     return emitOpError(getHeads() ? "has heads, but is not over attention"
                                   : "over attention needs heads");

@@ -30,6 +30,7 @@ struct At {
   llvm::StringRef by = {};
   bool sequence = false;
   int64_t offset = 0, rowBytes = 0, panelBytes = 0, keyBytes = 0;
+  int64_t packedBytes = 0, positionBytes = 0;
   bool planes = false;
   int64_t planeFirst = 0, planesPerPanel = 0;
   Domain planeRows = Domain::Tokens;

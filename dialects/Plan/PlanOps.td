@@ -46,9 +46,15 @@ def Plan_Domain : I32EnumAttr<"Domain", "what a step walks over", [
     I32EnumAttrCase<"Picked", 2, "picked">,
     I32EnumAttrCase<"Sequences", 3, "sequences">,
     I32EnumAttrCase<"AttentionTokens", 4, "attention_tokens">,
-    I32EnumAttrCase<"AttentionSelected", 5, "attention_selected">]> {
+    I32EnumAttrCase<"AttentionSelected", 5, "attention_selected">,
+    I32EnumAttrCase<"AttentionRuns", 6, "attention_runs">,
+    I32EnumAttrCase<"Packed", 100, "packed">]> {
   let cppNamespace = "::encast::plan";
   let genSpecializedAttr = 0;
+  let description = [{
+    As in encast_abi.h. `packed`: the packed rows of all tokens, of slots only; no
+    step walks over them.
+  }];
 }
 def Plan_DomainAttr : EnumAttr<Plan_Dialect, Plan_Domain, "domain">;
 
@@ -76,11 +82,12 @@ def Plan_Count : I32EnumAttr<"Count", "a number of the item", [
     I32EnumAttrCase<"TokenPlaneBytes", 4, "token_plane_bytes">,
     I32EnumAttrCase<"SelectedPlaneBytes", 5, "selected_plane_bytes">,
     I32EnumAttrCase<"PanelColumns", 6, "panel_columns">,
-    I32EnumAttrCase<"GroupColumns", 7, "group_columns">]> {
+    I32EnumAttrCase<"GroupColumns", 7, "group_columns">,
+    I32EnumAttrCase<"Position", 8, "position">]> {
   let cppNamespace = "::encast::plan";
   let genSpecializedAttr = 0;
   let description = [{
-    rows, panels, keys: fields of encast_abi_item. sequence_tokens: tokens of
+    rows, panels, keys, position: fields of encast_abi_item. sequence_tokens: tokens of
     sequence `row` (plan.for_rows over sequences). *_plane_bytes: 64 times T or
     the number of SELECTED rows. panel_columns: how many of the 16 columns of
     panel `panel` exist, `columns` of the enclosing plan.for_panels counted;
@@ -96,12 +103,16 @@ def Plan_AtAttr : AttrDef<Plan_Dialect, "At"> {
     The base address of `symbol` (a plan.slot or an encoder.weight) plus
 
         offset + index * rowBytes + panel * panelBytes + key * keyBytes
+        + packed * packedBytes + position * positionBytes
         + (planeFirst + panel * planesPerPanel) * planeRows * 64
 
     `index` is the row; with `by` the int32 at that row of index slot `by`; with
     `sequence` the first token of sequence `row`. A row of a block slot counts
-    from the first row of the row block. `planeRows` is T or the number of
-    SELECTED rows (a panel-major slot: planes of [rows][16] floats).
+    from the first row of the row block. `key`, `packed` and `position` are fields
+    of encast_abi_item. `planeRows` is T, the number of SELECTED or of packed rows
+    (a panel-major slot: planes of [rows][16] floats). The offset of a row of the
+    arena may be negative or reach behind it: a neighbour, which the callee reads
+    only if there is one.
 
     Printed `@x[by @ids] + row * 1536 + panel * 64 + plane(2 + panel * 4, tokens)
     + 128`, terms that are zero left out.
@@ -114,6 +125,8 @@ def Plan_AtAttr : AttrDef<Plan_Dialect, "At"> {
     "int64_t":$rowBytes,
     "int64_t":$panelBytes,
     "int64_t":$keyBytes,
+    "int64_t":$packedBytes,
+    "int64_t":$positionBytes,
     "bool":$planes,
     "int64_t":$planeFirst,
     "int64_t":$planesPerPanel,
