@@ -2,6 +2,8 @@
 
 #include "codegen/Kernels/Kernels.h"
 #include "codegen/Kernels/AttentionF32.h"
+#include "codegen/Kernels/AttentionPack.h"
+#include "codegen/Kernels/AttentionTiles.h"
 #include "codegen/Kernels/LinearF32.h"
 #include "codegen/Kernels/LinearTiles.h"
 
@@ -113,6 +115,8 @@ static constexpr int64_t kMaxWindow = int64_t(1) << 30;
 static constexpr int64_t kMaxPlanes = 3;
 // 48 rows of out are advanced over at once.
 static constexpr int64_t kMaxOutStride = int64_t(1) << 22;
+// Tile attention advances over 256 rows of q or out at once.
+static constexpr int64_t kMaxTileStride = int64_t(1) << 20;
 
 /// False with `error` unless low <= value <= high.
 static bool checkRange(const KernelRow &row, const char *what, int64_t value,
@@ -203,23 +207,61 @@ bool encast::generateLinear(const KernelRow &row, const LinearShape &shape,
   return LinearF32(row, shape).generate(code, error);
 }
 
+/// What only the f32 kernel does, and what it does not.
+static bool checkF32Attention(const KernelRow &row,
+                              const AttentionShape &shape,
+                              std::string &error) {
+  return checkRange(row, "ldo", shape.ldo, shape.queryHeads * shape.headSize,
+                    kMaxOutStride, error) &&
+         checkAbsent(row, "row stride of q", shape.ldq != 0, error) &&
+         checkAbsent(row, "planes of q", shape.qPlaneStride != 0, error) &&
+         checkAbsent(row, "planes of out",
+                     shape.outPlanes != 0 || shape.outPlaneStride != 0,
+                     error) &&
+         checkAbsent(row, "keys and values to pack",
+                     shape.ldkv != 0 || shape.kvPlaneStride != 0, error);
+}
+
+/// The row stride of `planes` planes of `columns` columns each.
+static bool checkPlanes(const KernelRow &row, const char *what,
+                        int64_t rowStride, int64_t stride, int64_t planes,
+                        int64_t columns, std::string &error) {
+  const std::string name = what;
+  return (planes == 1 ||
+          checkRange(row, ("plane stride of " + name).c_str(), stride, columns,
+                     kMaxTileStride, error)) &&
+         checkRange(row, ("row stride of " + name).c_str(), rowStride,
+                    (planes - 1) * stride + columns, kMaxTileStride, error);
+}
+
+static bool checkTileAttention(const KernelRow &row,
+                               const AttentionShape &shape,
+                               std::string &error) {
+  const int64_t planes = activationPlanes(row.arithmetic);
+  const int64_t columns = shape.queryHeads * shape.headSize;
+  if (!checkPlanes(row, "q", shape.ldq, shape.qPlaneStride, planes,
+                   shape.queryHeads * planeStride(shape.headSize), error) ||
+      !checkRange(row, "planes of out", shape.outPlanes, 0, kMaxPlanes, error))
+    return false;
+  if (shape.outPlanes > 0)
+    return checkPlanes(row, "out", shape.ldo, shape.outPlaneStride,
+                       shape.outPlanes, columns, error);
+  return checkRange(row, "row stride of out", shape.ldo, columns,
+                    kMaxTileStride, error);
+}
+
 bool encast::generateAttention(const KernelRow &row,
                                const AttentionShape &shape,
                                std::vector<uint8_t> &code, std::string &error) {
-  if (!checkFamily(row, KernelFamily::Attention, "an attention", error) ||
-      !checkArithmetic(row, shape.arithmetic, error) ||
+  if (row.family == KernelFamily::Linear) {
+    error = std::string(row.name) + " is not an attention kernel";
+    return false;
+  }
+  if (!checkArithmetic(row, shape.arithmetic, error) ||
       !checkRange(row, "head size", shape.headSize, 1, kMaxHeadSize, error) ||
       !checkRange(row, "query heads", shape.queryHeads, 1, kMaxQueryHeads,
                   error) ||
-      !checkRange(row, "window", shape.window, -1, kMaxWindow, error) ||
-      !checkRange(row, "ldo", shape.ldo, shape.queryHeads * shape.headSize,
-                  kMaxOutStride, error) ||
-      !checkAbsent(row, "row stride of q", shape.ldq != 0, error) ||
-      !checkAbsent(row, "planes of q", shape.qPlaneStride != 0, error) ||
-      !checkAbsent(row, "planes of out",
-                   shape.outPlanes != 0 || shape.outPlaneStride != 0, error) ||
-      !checkAbsent(row, "keys and values to pack",
-                   shape.ldkv != 0 || shape.kvPlaneStride != 0, error))
+      !checkRange(row, "window", shape.window, -1, kMaxWindow, error))
     return false;
   if (!std::isfinite(shape.scale)) {
     error = std::string(row.name) + ": scale is " +
@@ -227,7 +269,19 @@ bool encast::generateAttention(const KernelRow &row,
             ", expected a finite number";
     return false;
   }
-  return AttentionF32(row, shape).generate(code, error);
+  switch (row.family) {
+  case KernelFamily::AttentionPack:
+    return checkPlanes(row, "k and v", shape.ldkv, shape.kvPlaneStride,
+                       activationPlanes(row.arithmetic),
+                       planeStride(shape.headSize), error) &&
+           AttentionPack(row, shape).generate(code, error);
+  case KernelFamily::TileAttention:
+    return checkTileAttention(row, shape, error) &&
+           AttentionTiles(row, shape).generate(code, error);
+  default:
+    return checkF32Attention(row, shape, error) &&
+           AttentionF32(row, shape).generate(code, error);
+  }
 }
 
 int64_t encast::linearWorkspaceBytes(const KernelRow &row,
@@ -239,7 +293,14 @@ int64_t encast::linearWorkspaceBytes(const KernelRow &row,
 
 int64_t encast::attentionWorkspaceBytes(const KernelRow &row,
                                         const AttentionShape &shape) {
-  return AttentionF32(row, shape).workspaceBytes();
+  switch (row.family) {
+  case KernelFamily::AttentionPack:
+    return 0;
+  case KernelFamily::TileAttention:
+    return AttentionTiles(row, shape).workspaceBytes();
+  default:
+    return AttentionF32(row, shape).workspaceBytes();
+  }
 }
 
 int64_t encast::packedRowBytes(const AttentionShape &shape) {

@@ -1,0 +1,134 @@
+//===- AttentionPack.cpp - keys and values as tiles read them -------------===//
+
+#include "codegen/Kernels/AttentionPack.h"
+
+#include <cstddef>
+
+using namespace encast;
+using namespace Xbyak;
+
+static constexpr int kTileRows = 16;
+static constexpr int kTileRowBytes = 64;
+static constexpr int kTileBytes = kTileRows * kTileRowBytes;
+static constexpr int kStepBytes = 64; // of 32 dims
+
+AttentionPack::AttentionPack(const KernelRow &row, const AttentionShape &shape)
+    : VectorAssembler(row.vectorBytes), shape(shape),
+      planes(activationPlanes(shape.arithmetic)),
+      steps(planeStride(shape.headSize) / 32) {}
+
+bool AttentionPack::generate(std::vector<uint8_t> &code, std::string &error) {
+  const int rowBytes = int(shape.ldkv * 2);
+  const int blockBytes = int(kTileKeys * packedRowBytes(shape));
+  enter(0);
+  mov(k, ptr[args + offsetof(AttentionPackArgs, k)]);
+  mov(v, ptr[args + offsetof(AttentionPackArgs, v)]);
+  mov(packedK, ptr[args + offsetof(AttentionPackArgs, packedK)]);
+  mov(packedV, ptr[args + offsetof(AttentionPackArgs, packedV)]);
+  mov(rowsLeft, ptr[args + offsetof(AttentionPackArgs, rows)]);
+
+  Label nextBlock, nextStep;
+  L(nextBlock);
+  mov(kStep, k);
+  mov(vStep, v);
+  mov(packedKStep, packedK);
+  mov(packedVStep, packedV);
+  mov(stepsLeft, steps);
+  L(nextStep);
+  for (int plane = 0; plane < planes; ++plane) {
+    for (int half = 0; half < 2; ++half)
+      emitKeyTile(half, plane);
+    emitValueTiles(plane);
+  }
+  add(kStep, kStepBytes);
+  add(vStep, kStepBytes);
+  add(packedKStep, planes * kTileBytes);
+  add(packedVStep, planes * 2 * kTileBytes);
+  dec(stepsLeft);
+  jnz(nextStep);
+  add(k, int(kTileKeys) * rowBytes);
+  add(v, int(kTileKeys) * rowBytes);
+  add(packedK, blockBytes);
+  add(packedV, blockBytes);
+  sub(rowsLeft, int(kTileKeys));
+  jg(nextBlock);
+  leave();
+
+  // Of the low and the high halves of 128-bit lanes: the quarters that make a
+  // row of the first tile, then of the second one.
+  align(64);
+  L(interleave);
+  for (uint64_t quarter :
+       {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15})
+    dq(quarter);
+  return finish(code, error);
+}
+
+void AttentionPack::emitRow(const Vec &vec, const Reg64 &rows, int64_t token,
+                            int plane) {
+  Label absent;
+  clear(vec);
+  cmp(rowsLeft, int(token));
+  jle(absent);
+  vmovdqu64(
+      vec,
+      ptr[rows + size_t(token * shape.ldkv + plane * shape.kvPlaneStride) * 2]);
+  L(absent);
+}
+
+void AttentionPack::emitKeyTile(int half, int plane) {
+  for (int row = 0; row < kTileRows; ++row)
+    emitRow(vec(row), kStep, half * kTileRows + row, plane);
+  transpose16();
+  const size_t tile = size_t(half) * size_t(steps * planes) + size_t(plane);
+  for (int row = 0; row < kTileRows; ++row)
+    vmovdqa64(
+        ptr[packedKStep + tile * kTileBytes + size_t(row) * kTileRowBytes],
+        vec(row));
+}
+
+/// Transposes 16 x 16 twos of bf16 in vec(0) to vec(15).
+void AttentionPack::transpose16() {
+  for (int i = 0; i < 16; i += 2) {
+    vpunpckldq(vec(16 + i), vec(i), vec(i + 1));
+    vpunpckhdq(vec(17 + i), vec(i), vec(i + 1));
+  }
+  // Lane l of vec(4 * g + j): column 4 * l + j of rows 4 * g on.
+  for (int i = 0; i < 16; i += 4)
+    for (int j = 0; j < 2; ++j) {
+      vpunpcklqdq(vec(i + 2 * j), vec(16 + i + j), vec(18 + i + j));
+      vpunpckhqdq(vec(i + 2 * j + 1), vec(16 + i + j), vec(18 + i + j));
+    }
+  const uint8_t even = 0x88, odd = 0xdd; // lanes 0 and 2, or 1 and 3, of both
+  for (int j = 0; j < 4; ++j) {
+    vshufi32x4(Zmm(16 + j), Zmm(j), Zmm(4 + j), even);
+    vshufi32x4(Zmm(20 + j), Zmm(j), Zmm(4 + j), odd);
+    vshufi32x4(Zmm(24 + j), Zmm(8 + j), Zmm(12 + j), even);
+    vshufi32x4(Zmm(28 + j), Zmm(8 + j), Zmm(12 + j), odd);
+  }
+  for (int j = 0; j < 4; ++j) {
+    vshufi32x4(Zmm(j), Zmm(16 + j), Zmm(24 + j), even);
+    vshufi32x4(Zmm(4 + j), Zmm(20 + j), Zmm(28 + j), even);
+    vshufi32x4(Zmm(8 + j), Zmm(16 + j), Zmm(24 + j), odd);
+    vshufi32x4(Zmm(12 + j), Zmm(20 + j), Zmm(28 + j), odd);
+  }
+}
+
+void AttentionPack::emitValueTiles(int plane) {
+  const Vec first = vec(0), second = vec(1), low = vec(2), high = vec(3);
+  const Vec tileRow = vec(4);
+  for (int row = 0; row < kTileRows; ++row) {
+    emitRow(first, vStep, probabilityKey(shape.arithmetic, 2 * row), plane);
+    emitRow(second, vStep, probabilityKey(shape.arithmetic, 2 * row + 1),
+            plane);
+    vpunpcklwd(low, first, second);
+    vpunpckhwd(high, first, second);
+    for (int tile = 0; tile < 2; ++tile) {
+      vmovdqa64(tileRow, ptr[rip + interleave + tile * 64]);
+      vpermi2q(tileRow, low, high);
+      vmovdqa64(ptr[packedVStep + size_t(plane * 2 + tile) * kTileBytes +
+                    size_t(row) * kTileRowBytes],
+                tileRow);
+    }
+  }
+}

@@ -1,0 +1,98 @@
+//===- AttentionPack.h - keys and values as tiles read them -----*- C++ -*-===//
+///
+/// \file
+/// The layout of packed keys and values, and the generator behind the rows of
+/// Kernels.def that make it.
+//===----------------------------------------------------------------------===//
+
+#ifndef ENCAST_CODEGEN_KERNELS_ATTENTIONPACK_H
+#define ENCAST_CODEGEN_KERNELS_ATTENTIONPACK_H
+
+#include "codegen/Kernels/KernelArgs.h"
+#include "codegen/Kernels/Kernels.h"
+#include "codegen/Kernels/VectorAssembler.h"
+
+namespace encast {
+
+/// Keys of a block: the rows of a tile of values, in twos.
+constexpr int64_t kTileKeys = 32;
+
+/// The key of a block whose probability stands at `position` of a row of
+/// probabilities. Bf16 converts two vectors of 16 keys by one instruction that
+/// takes four keys of each in turns; the others put key i of both vectors side
+/// by side.
+constexpr int64_t probabilityKey(Arithmetic arithmetic, int64_t position) {
+  if (arithmetic == Arithmetic::Bf16)
+    return position / 8 * 4 + position % 4 + position % 8 / 4 * 16;
+  return position / 2 + position % 2 * 16;
+}
+
+/// The element of packed keys that holds a plane of dimension `dim` of `key`. A
+/// block of 32 keys is [2 tiles of 16 keys][32 dims][planes][two of dims][16
+/// keys][2 dims].
+constexpr int64_t packedKeyElement(const AttentionShape &shape, int64_t key,
+                                   int64_t dim, int64_t plane) {
+  const int64_t planes = activationPlanes(shape.arithmetic);
+  const int64_t steps = planeStride(shape.headSize) / 32;
+  const int64_t tile = ((key / 16) * steps + dim / 32) * planes + plane;
+  return tile * 512 + dim % 32 / 2 * 32 + key % 16 * 2 + dim % 2;
+}
+
+/// The same of packed values, for the key that stands at `position` of the rows
+/// of probabilities (probabilityKey) of block `block`. A block of 32 keys is
+/// [32 dims][planes][2 tiles of 16 dims][two of positions][16 dims][2
+/// positions].
+constexpr int64_t packedValueElement(const AttentionShape &shape, int64_t block,
+                                     int64_t position, int64_t dim,
+                                     int64_t plane) {
+  const int64_t planes = activationPlanes(shape.arithmetic);
+  const int64_t steps = planeStride(shape.headSize) / 32;
+  const int64_t tile =
+      ((block * steps + dim / 32) * planes + plane) * 2 + dim % 32 / 16;
+  return tile * 512 + position / 2 * 32 + dim % 16 * 2 + position % 2;
+}
+
+/// Packs tokens as AttentionPackArgs says, 32 dims of 32 tokens at a time:
+///
+///            32 dims                    16 keys, 2 dims of each
+///          +---------+                      +---------+
+///   16 k   |  16 x   |   transpose 16 x 16  |  tile   |   zmm0..zmm15
+///   rows   | 2 dims  |   twos of dims       |  of k   |
+///          +---------+                      +---------+
+///                                     16 dims, 2 keys of each
+///   2 v    +---------+   interleave    +---------+---------+
+///   rows   |         |   words         | 1 row of| 2 tiles |   zmm0..zmm4
+///          +---------+                 +---------+---------+
+///
+///   for each block of 32 tokens, for each 32 dims, for each plane
+///     two tiles of k, 16 rows of two tiles of v; missing tokens are zero
+class AttentionPack final : public VectorAssembler {
+public:
+  AttentionPack(const KernelRow &row, const AttentionShape &shape);
+  bool generate(std::vector<uint8_t> &code, std::string &error);
+
+private:
+  void emitKeyTile(int half, int plane);
+  void emitValueTiles(int plane);
+  /// A row of 32 dims of the token, or zeros if there is no such token.
+  void emitRow(const Vec &vec, const Xbyak::Reg64 &rows, int64_t token,
+               int plane);
+  void transpose16();
+
+  const AttentionShape shape;
+  const int planes;
+  const int64_t steps; // of 32 dims
+  Xbyak::Label interleave;
+
+  const Xbyak::Reg64 args = rdi;
+  const Xbyak::Reg64 k = rax, v = rbx;             // the block's first row
+  const Xbyak::Reg64 packedK = rcx, packedV = rdx; // the block
+  const Xbyak::Reg64 rowsLeft = r12;               // from the block on
+  const Xbyak::Reg64 kStep = r8, vStep = r9;       // the same at 32 dims
+  const Xbyak::Reg64 packedKStep = r10, packedVStep = r11;
+  const Xbyak::Reg64 stepsLeft = r13;
+};
+
+} // namespace encast
+
+#endif // ENCAST_CODEGEN_KERNELS_ATTENTIONPACK_H

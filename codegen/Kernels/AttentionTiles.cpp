@@ -1,0 +1,1212 @@
+//===- AttentionTiles.cpp - flash attention on tiles ----------------------===//
+
+#include "codegen/Kernels/AttentionTiles.h"
+#include "codegen/Kernels/AttentionPack.h"
+#include "codegen/Kernels/Polynomials.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <limits>
+
+using namespace encast;
+using namespace Xbyak;
+
+static constexpr int kTileRows = 16;
+static constexpr int kTileRowBytes = 64;
+static constexpr int kTileBytes = kTileRows * kTileRowBytes;
+// Two tiles, one below the other: a row of them for each query.
+static constexpr int kQueries = 2 * kTileRows;
+static constexpr int kPairBytes = 2 * kTileBytes;
+static constexpr int kScoreBytes = 2 * kPairBytes; // of a block of keys
+static constexpr int kRowFloatsBytes = kQueries * int(sizeof(float));
+
+// Queries whose sums wait in the workspace while keys are walked span by span.
+static constexpr int kGroupQueries = 256;
+// Of packed keys and values, to stay in an L2 of 1 MB or more.
+static constexpr int64_t kSpanBytes = 512 << 10;
+
+// Accumulators start a page half away from keys: a load whose address agrees
+// with that of a store before it in the low 12 bits waits for the store.
+static constexpr int kPageBytes = 4096;
+
+// Exponents of bf16 in units of 1/128: the words of bf16 as integers.
+static constexpr float kWordUnit = 128;
+static constexpr float kWordOfOne = 127 * kWordUnit;
+// In place of scores that are masked; 2^score is 0 whatever the offset.
+static constexpr float kMaskedWords = -1e9f;
+static constexpr float kMaskedPower = -1e30f;
+
+// Sums of probabilities within these need no other offset, and neither do
+// queries whose largest score is within the wider limits below.
+static constexpr float kLargestSum = 0x1p56f, kSmallestSum = 0x1p-56f;
+static constexpr float kLargestScore = 60, kSmallestScore = -70;
+
+// 1.5 * 2^23: adding it rounds to the nearest integer.
+static constexpr float kRoundToInteger = 0x1.8p+23f;
+
+// Denormal numbers count as zero; no exceptions; to nearest even.
+static constexpr uint32_t kControl = 0x9fc0;
+static constexpr int kInvalid = 1; // a conversion was out of range
+
+namespace {
+enum Local { CallerControl, LocalCount };
+
+/// 8-byte places in the workspace.
+enum Variable {
+  QueriesLeft, // from the group on
+  Keys,
+  PackedK,
+  PackedV,
+  GroupQ,
+  GroupOut,
+  GroupPosition,
+  GroupQueries,
+  SpanKey,
+  HeadQ,
+  HeadOut,
+  HeadsLeft,
+  State, // of the tile
+  TileQ,
+  TileOut,
+  TilePosition,
+  TileQueriesLeft, // of the group, from the tile on
+  TileQueries,
+  TileMask, // a bit for each query
+  FirstKey,
+  Blocks,
+  FirstWhole,
+  LastWhole,
+  SmallestSum,   // f32
+  SmallestScore, // f32
+  Control,
+  VariableCount
+};
+
+/// Registers of vectors while rounds run.
+enum Register {
+  RowSum0 = 0, // of 16 queries; Bf16 only
+  Corrections = 16,
+  Ones = 17,
+  WordTemps = 18, // 6 of them
+
+  Coefficients = 0, // of exp2, not Bf16
+  Round = 6,
+  HighWord = 7,
+  HalfWord = 8,
+  PowerTemps = 9, // 12 of them
+
+  MaskTemps = 25, // 6 of them
+  Signs = 31      // Bf16: of all probabilities
+};
+} // namespace
+
+/// Offsets in the table of constants behind the code.
+static constexpr int kCorrectionsAt = 0, kCountAt = 64, kControlAt = 128;
+
+static int align64(int bytes) { return (bytes + 63) / 64 * 64; }
+
+AttentionTiles::AttentionTiles(const KernelRow &row,
+                               const AttentionShape &shape)
+    : VectorAssembler(row.vectorBytes), shape(shape),
+      planes(activationPlanes(shape.arithmetic)),
+      steps(int(planeStride(shape.headSize) / 32)),
+      roundBlocks(shape.arithmetic == Arithmetic::Bf16 ? 4 : 2),
+      products(planeProducts(shape.arithmetic)),
+      blockBytes(int(kTileKeys * packedRowBytes(shape))),
+      spanKeys(std::max<int64_t>(1, kSpanBytes / (2 * blockBytes)) * kTileKeys),
+      probabilityBytes(roundBlocks * planes * kPairBytes),
+      probabilitiesOffset(roundBlocks * kScoreBytes),
+      valuesOffset(probabilitiesOffset + 2 * probabilityBytes),
+      sumsOffset(valuesOffset + 2 * steps * kPairBytes),
+      offsetTilesOffset(sumsOffset + kPairBytes),
+      queriesOffset(offsetTilesOffset + kPairBytes),
+      rowSumsOffset(queriesOffset + steps * planes * kPairBytes),
+      rowOffsetsOffset(rowSumsOffset + kRowFloatsBytes),
+      variablesOffset(rowOffsetsOffset + kRowFloatsBytes),
+      statesOffset(variablesOffset + align64(8 * VariableCount)),
+      stateBytes(2 * steps * kPairBytes + 2 * kRowFloatsBytes) {}
+
+int64_t AttentionTiles::workspaceBytes() const {
+  // Windows are walked in one span.
+  const int64_t states =
+      shape.window >= 0 ? 0 : shape.queryHeads * (kGroupQueries / kQueries);
+  return kPageBytes + statesOffset + states * stateBytes;
+}
+
+// Scores of a round that is not full lie at the end, where the next round's
+// scores do not overwrite them too early.
+RegExp AttentionTiles::scoresAt(int block, int blocks, int half,
+                                int tile) const {
+  return scratch + size_t((roundBlocks - blocks + block) * kScoreBytes +
+                          tile * kPairBytes + half * kTileBytes);
+}
+
+RegExp AttentionTiles::probabilitiesAt(const Reg64 &round, int block, int half,
+                                       int plane) const {
+  return round +
+         size_t((block * planes + plane) * kPairBytes + half * kTileBytes);
+}
+
+RegExp AttentionTiles::valuesAt(int half, int tile) const {
+  return scratch + size_t(valuesOffset + tile * kPairBytes + half * kTileBytes);
+}
+
+RegExp AttentionTiles::queriesAt(int half, int step, int plane) const {
+  return scratch + size_t(queriesOffset + (plane * steps + step) * kPairBytes +
+                          half * kTileBytes);
+}
+
+Address AttentionTiles::variable(int index) {
+  return qword[scratch + size_t(variablesOffset + 8 * index)];
+}
+
+bool AttentionTiles::generate(std::vector<uint8_t> &code, std::string &error) {
+  enter(LocalCount);
+  stmxcsr(local(CallerControl));
+  emitArguments();
+  emitGroups();
+  ldmxcsr(local(CallerControl));
+  leave();
+  emitRun();
+  emitMaxima();
+  emitMask();
+  emitTables();
+  return finish(code, error);
+}
+
+void AttentionTiles::emitArguments() {
+  mov(scratch, ptr[args + offsetof(TileAttentionArgs, workspace)]);
+  mov(temp, ptr[args + offsetof(TileAttentionArgs, packedK)]);
+  add(temp, kPageBytes / 2);
+  sub(temp, scratch);
+  and_(temp, kPageBytes - 64);
+  add(scratch, temp);
+  const auto copy = [&](Variable target, size_t source) {
+    mov(temp, ptr[args + source]);
+    mov(variable(target), temp);
+  };
+  copy(PackedK, offsetof(TileAttentionArgs, packedK));
+  copy(PackedV, offsetof(TileAttentionArgs, packedV));
+  copy(GroupQ, offsetof(TileAttentionArgs, q));
+  copy(GroupOut, offsetof(TileAttentionArgs, out));
+  copy(GroupPosition, offsetof(TileAttentionArgs, position));
+  copy(QueriesLeft, offsetof(TileAttentionArgs, queries));
+  copy(Keys, offsetof(TileAttentionArgs, keys));
+  mov(tileRowBytes, kTileRowBytes);
+}
+
+void AttentionTiles::emitGroups() {
+  const int elementBytes = shape.outPlanes > 0 ? 2 : 4;
+  Label nextGroup, nextSpan;
+  L(nextGroup);
+  mov(temp, kGroupQueries);
+  cmp(temp, variable(QueriesLeft));
+  cmovg(temp, variable(QueriesLeft));
+  mov(variable(GroupQueries), temp);
+  mov(variable(SpanKey), 0);
+  L(nextSpan);
+  emitHeads();
+  if (shape.window < 0) {
+    mov(temp, variable(SpanKey));
+    add(temp, int(spanKeys));
+    mov(variable(SpanKey), temp);
+    cmp(temp, variable(Keys));
+    jl(nextSpan);
+  }
+  const auto advance = [&](Variable target, int64_t bytes) {
+    mov(temp, variable(target));
+    add(temp, int(bytes));
+    mov(variable(target), temp);
+  };
+  advance(GroupQ, kGroupQueries * shape.ldq * 2);
+  advance(GroupOut, kGroupQueries * shape.ldo * elementBytes);
+  advance(GroupPosition, kGroupQueries);
+  advance(QueriesLeft, -kGroupQueries);
+  jg(nextGroup);
+}
+
+/// All tiles of the group, of all heads.
+void AttentionTiles::emitHeads() {
+  const int elementBytes = shape.outPlanes > 0 ? 2 : 4;
+  const auto copy = [&](Variable target, Variable source) {
+    mov(temp, variable(source));
+    mov(variable(target), temp);
+  };
+  const auto advance = [&](Variable target, int64_t bytes) {
+    mov(temp, variable(target));
+    add(temp, int(bytes));
+    mov(variable(target), temp);
+  };
+  Label nextHead, nextTile;
+  lea(temp, ptr[scratch + size_t(statesOffset)]);
+  mov(variable(State), temp);
+  copy(HeadQ, GroupQ);
+  copy(HeadOut, GroupOut);
+  mov(variable(HeadsLeft), int(shape.queryHeads));
+  L(nextHead);
+  copy(TileQ, HeadQ);
+  copy(TileOut, HeadOut);
+  copy(TilePosition, GroupPosition);
+  copy(TileQueriesLeft, GroupQueries);
+  L(nextTile);
+  emitTile();
+  advance(State, stateBytes);
+  advance(TileQ, kQueries * shape.ldq * 2);
+  advance(TileOut, kQueries * shape.ldo * elementBytes);
+  advance(TilePosition, kQueries);
+  advance(TileQueriesLeft, -kQueries);
+  jg(nextTile);
+  advance(HeadQ, planeStride(shape.headSize) * 2);
+  advance(HeadOut, shape.headSize * elementBytes);
+  advance(HeadsLeft, -1);
+  jnz(nextHead);
+}
+
+void AttentionTiles::emitTile() {
+  Label checked, failed, firstSpan, lastSpan, done;
+  emitQueriesIn();
+  emitKeyRange();
+  emitFirstOffsets();
+  emitOffsetTiles();
+  call(run);
+  emitCheck(failed);
+  L(checked);
+  if (shape.window < 0) {
+    cmp(variable(SpanKey), 0);
+    je(firstSpan);
+    emitAddSpansBefore();
+    L(firstSpan);
+    mov(temp, variable(SpanKey));
+    add(temp, int(spanKeys));
+    cmp(temp, variable(Keys));
+    jge(lastSpan);
+    emitKeepSpan();
+    jmp(done);
+  }
+  L(lastSpan);
+  emitOut();
+  jmp(done);
+
+  L(failed);
+  call(maxima);
+  emitOffsetTiles();
+  call(run);
+  jmp(checked);
+  L(done);
+}
+
+/// Copies the queries of the tile; rows without a query become zero.
+void AttentionTiles::emitQueriesIn() {
+  Label nextRow, fillRow, done;
+  mov(rowsLeft, kQueries);
+  cmp(rowsLeft, variable(TileQueriesLeft));
+  cmovg(rowsLeft, variable(TileQueriesLeft));
+  mov(variable(TileQueries), rowsLeft);
+  mov(temp.cvt32(), -1);
+  bzhi(temp.cvt32(), temp.cvt32(), rowsLeft.cvt32());
+  mov(variable(TileMask), temp);
+  mov(pointer, variable(TileQ));
+  lea(place, ptr[queriesAt(0, 0, 0)]);
+  mov(number, kQueries);
+  const auto at = [&](int plane, int step) {
+    return ptr[place + size_t((plane * steps + step) * kPairBytes)];
+  };
+  L(nextRow);
+  for (int plane = 0; plane < planes; ++plane)
+    for (int step = 0; step < steps; ++step) {
+      vmovdqu64(vec(0), ptr[pointer + size_t(plane * shape.qPlaneStride * 2 +
+                                             step * kTileRowBytes)]);
+      vmovdqa64(at(plane, step), vec(0));
+    }
+  add(pointer, int(shape.ldq * 2));
+  add(place, kTileRowBytes);
+  dec(number);
+  dec(rowsLeft);
+  jnz(nextRow);
+  clear(vec(0));
+  L(fillRow);
+  test(number, number);
+  jz(done);
+  for (int plane = 0; plane < planes; ++plane)
+    for (int step = 0; step < steps; ++step)
+      vmovdqa64(at(plane, step), vec(0));
+  add(place, kTileRowBytes);
+  dec(number);
+  jmp(fillRow);
+  L(done);
+}
+
+/// The blocks of keys that the tile walks, and which of these need no mask.
+void AttentionTiles::emitKeyRange() {
+  const auto capTemp = [&](const Reg64 &value) {
+    cmp(temp, value);
+    cmovg(temp, value);
+  };
+  if (shape.window < 0) {
+    mov(place, variable(SpanKey));
+    lea(temp, ptr[place + size_t(spanKeys)]);
+    mov(number, variable(Keys));
+    capTemp(number);
+    sub(number, int(kTileKeys));
+    mov(variable(LastWhole), number);
+  } else {
+    const int window = int(shape.window);
+    const Reg64 position = pointer;
+    mov(position, variable(TilePosition));
+    // Queries p .. p + 31 may see keys from p - w to p + 31 + w.
+    mov(number, variable(Keys));
+    lea(temp, ptr[position + (window - (kQueries - 1))]);
+    sub(number, int(kTileKeys));
+    capTemp(number);
+    mov(variable(LastWhole), temp);
+    lea(temp, ptr[position - (window - (kQueries - 1))]);
+    mov(variable(FirstWhole), temp);
+    xor_(place, place);
+    sub(temp, kQueries - 1);
+    cmp(place, temp);
+    cmovl(place, temp);
+    and_(place, -int(kTileKeys));
+    lea(temp, ptr[position + window]);
+    add(temp, variable(TileQueries));
+    mov(number, variable(Keys));
+    capTemp(number);
+  }
+  mov(variable(FirstKey), place);
+  sub(temp, place);
+  add(temp, int(kTileKeys) - 1);
+  shr(temp, 5);
+  mov(variable(Blocks), temp);
+}
+
+/// Offsets of the queries before the span, and when to change them.
+void AttentionTiles::emitFirstOffsets() {
+  const auto bitsOf = [](float value) {
+    int32_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    return bits;
+  };
+  const auto setLimits = [&](float sum, float score) {
+    mov(dword[scratch + size_t(variablesOffset + 8 * SmallestSum)],
+        bitsOf(sum));
+    mov(dword[scratch + size_t(variablesOffset + 8 * SmallestScore)],
+        bitsOf(score));
+  };
+  const RegExp offsets = scratch + size_t(rowOffsetsOffset);
+  Label laterSpan, done;
+  if (shape.window < 0) {
+    cmp(variable(SpanKey), 0);
+    jne(laterSpan);
+  }
+  broadcastConstant(vec(0), isBf16() ? kWordOfOne : 0.0f);
+  for (int half = 0; half < 2; ++half)
+    vmovups(vectorAt(offsets, half), vec(0));
+  setLimits(kSmallestSum, kSmallestScore);
+  if (shape.window < 0) {
+    jmp(done);
+    // What the first span found is enough that small scores may vanish.
+    L(laterSpan);
+    mov(pointer, variable(State));
+    for (int half = 0; half < 2; ++half) {
+      vmovups(vec(0), vectorAt(pointer + size_t(2 * steps * kPairBytes +
+                                                kRowFloatsBytes),
+                               half));
+      vmovups(vectorAt(offsets, half), vec(0));
+    }
+    setLimits(0.0f, -std::numeric_limits<float>::infinity());
+    L(done);
+  }
+}
+
+/// Rows of tiles that hold the offset of their query 16 times.
+void AttentionTiles::emitOffsetTiles() {
+  for (int row = 0; row < kQueries; ++row) {
+    vbroadcastss(vec(row % 8),
+                 dword[scratch + size_t(rowOffsetsOffset + 4 * row)]);
+    vmovaps(ptr[scratch + size_t(offsetTilesOffset + kTileRowBytes * row)],
+            vec(row % 8));
+  }
+}
+
+/// Jumps if the sum of a query is out of its limits, or too large for bf16.
+void AttentionTiles::emitCheck(Label &failed) {
+  const uint8_t atMost = 2, atLeast = 13; // ordered
+  const Opmask within[2] = {k2, k3};
+  for (int half = 0; half < 2; ++half) {
+    vmovups(vec(half), vectorAt(scratch + size_t(rowSumsOffset), half));
+    vcmpps(within[half], vec(half), constant(kLargestSum), atMost);
+    vcmpps(within[half] | within[half], vec(half),
+           ptr_b[scratch + size_t(variablesOffset + 8 * SmallestSum)], atLeast);
+  }
+  kunpckwd(k2, k3, k2);
+  kmovd(temp.cvt32(), k2);
+  not_(temp.cvt32());
+  test(dword[scratch + size_t(variablesOffset + 8 * TileMask)], temp.cvt32());
+  jnz(failed);
+  if (!isBf16())
+    return;
+  vpmovw2m(k2, Zmm(Signs));
+  kortestd(k2, k2);
+  jnz(failed);
+  const Address control =
+      dword[scratch + size_t(variablesOffset + 8 * Control)];
+  stmxcsr(control);
+  test(control, kInvalid);
+  jnz(failed);
+}
+
+/// values, sums += what the spans before have left, times 2^(the change of the
+/// offset).
+void AttentionTiles::emitAddSpansBefore() {
+  const int stateSums = 2 * steps * kPairBytes;
+  const RegExp factors = scratch + size_t(0); // scores are done
+  mov(pointer, variable(State));
+  for (int half = 0; half < 2; ++half) {
+    const Vec factor = vec(0), sum = vec(1);
+    vmovups(factor, vectorAt(scratch + size_t(rowOffsetsOffset), half));
+    vsubps(factor, factor,
+           vectorAt(pointer + size_t(stateSums + kRowFloatsBytes), half));
+    if (isBf16())
+      vmulps(factor, factor, constant(1 / kWordUnit));
+    broadcastConstant(sum, 1.0f);
+    vscalefps(factor, sum, factor);
+    vmovups(vectorAt(factors, half), factor);
+    vmovups(sum, vectorAt(scratch + size_t(rowSumsOffset), half));
+    vfmadd231ps(sum, factor, vectorAt(pointer + size_t(stateSums), half));
+    vmovups(vectorAt(scratch + size_t(rowSumsOffset), half), sum);
+  }
+  Label nextRow;
+  xor_(rowsLeft, rowsLeft);
+  lea(place, ptr[valuesAt(0, 0)]);
+  L(nextRow);
+  vbroadcastss(vec(0), dword[factors + rowsLeft * 4]);
+  for (int tile = 0; tile < 2 * steps; ++tile) {
+    const size_t at = size_t(tile * kPairBytes);
+    vmovups(vec(1), ptr[place + at]);
+    vfmadd231ps(vec(1), vec(0), ptr[pointer + at]);
+    vmovups(ptr[place + at], vec(1));
+  }
+  add(place, kTileRowBytes);
+  add(pointer, kTileRowBytes);
+  inc(rowsLeft);
+  cmp(rowsLeft, kQueries);
+  jb(nextRow);
+}
+
+void AttentionTiles::emitKeepSpan() {
+  Label nextRow;
+  mov(pointer, variable(State));
+  // Sums and offsets lie one behind the other.
+  for (int i = 0; i < 4; ++i) {
+    vmovups(vec(i), vectorAt(scratch + size_t(rowSumsOffset), i));
+    vmovups(vectorAt(pointer + size_t(2 * steps * kPairBytes), i), vec(i));
+  }
+  lea(place, ptr[valuesAt(0, 0)]);
+  mov(rowsLeft, kQueries);
+  L(nextRow);
+  for (int tile = 0; tile < 2 * steps; ++tile) {
+    const size_t at = size_t(tile * kPairBytes);
+    vmovups(vec(0), ptr[place + at]);
+    vmovups(ptr[pointer + at], vec(0));
+  }
+  add(place, kTileRowBytes);
+  add(pointer, kTileRowBytes);
+  dec(rowsLeft);
+  jnz(nextRow);
+}
+
+/// out = values / sum, of the rows that are queries.
+void AttentionTiles::emitOut() {
+  const int headSize = int(shape.headSize);
+  const int elementBytes = shape.outPlanes > 0 ? 2 : 4;
+  const RegExp factors = scratch + size_t(0); // scores are done
+  for (int half = 0; half < 2; ++half) {
+    broadcastConstant(vec(0), 1.0f);
+    vdivps(vec(0), vec(0), vectorAt(scratch + size_t(rowSumsOffset), half));
+    vmovups(vectorAt(factors, half), vec(0));
+  }
+  if (headSize % kTileRows != 0) {
+    mov(temp.cvt32(), (1 << headSize % kTileRows) - 1);
+    kmovw(k2, temp.cvt32());
+  }
+  Label nextRow;
+  xor_(rowsLeft, rowsLeft);
+  mov(pointer, variable(TileOut));
+  lea(place, ptr[valuesAt(0, 0)]);
+  L(nextRow);
+  vbroadcastss(vec(0), dword[factors + rowsLeft * 4]);
+  for (int tile = 0; tile * kTileRows < headSize; ++tile) {
+    const Vec value = vec(1 + tile % 8);
+    vmulps(value, vec(0), ptr[place + size_t(tile * kPairBytes)]);
+    emitOutTile(value, tile);
+  }
+  add(place, kTileRowBytes);
+  add(pointer, int(shape.ldo * elementBytes));
+  inc(rowsLeft);
+  cmp(rowsLeft, variable(TileQueries));
+  jb(nextRow);
+}
+
+void AttentionTiles::emitOutTile(const Vec &value, int tile) {
+  const int headSize = int(shape.headSize);
+  const bool whole = (tile + 1) * kTileRows <= headSize;
+  if (shape.outPlanes == 0) {
+    const Address target = ptr[pointer + size_t(tile * kTileRowBytes)];
+    if (whole)
+      vmovups(target, value);
+    else
+      vmovups(target | k2, value);
+    return;
+  }
+  const Zmm term(9 + tile % 8);
+  const Ymm words(term.getIdx());
+  for (int plane = 0; plane < shape.outPlanes; ++plane) {
+    const Address target =
+        ptr[pointer +
+            size_t(plane * shape.outPlaneStride * 2 + tile * kTileRows * 2)];
+    vcvtneps2bf16(words, value);
+    if (whole)
+      vmovdqu16(target, words);
+    else
+      vmovdqu16(target | k2, words);
+    if (plane + 1 < shape.outPlanes) {
+      vpmovzxwd(term, words);
+      vpslld(term, term, 16);
+      vsubps(value, value, term);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// A run over a span of keys.
+//===----------------------------------------------------------------------===//
+
+void AttentionTiles::emitFirstBlock() {
+  mov(key, variable(FirstKey));
+  mov(blocksLeft, variable(Blocks));
+  imul(kBlock, key, int(packedRowBytes(shape)));
+  mov(vBlock, kBlock);
+  add(kBlock, variable(PackedK));
+  add(vBlock, variable(PackedV));
+  if (shape.window >= 0)
+    mov(firstWhole, variable(FirstWhole));
+  mov(lastWhole, variable(LastWhole));
+}
+
+/// values, sums of the tile over its blocks of keys.
+void AttentionTiles::emitRun() {
+  align(64);
+  L(run);
+  emitFirstBlock();
+  lea(freshRound, ptr[scratch + size_t(probabilitiesOffset)]);
+  lea(readyRound,
+      ptr[scratch + size_t(probabilitiesOffset + probabilityBytes)]);
+  ldmxcsr(dword[rip + tables + kControlAt]);
+  clear(vec(0));
+  for (int row = 0; row < kQueries; ++row)
+    vmovaps(ptr[scratch + size_t(sumsOffset + kTileRowBytes * row)], vec(0));
+  if (isBf16()) {
+    vmovdqa64(Zmm(Corrections), ptr[rip + tables + kCorrectionsAt]);
+    mov(temp.cvt32(), 0x3f803f80);
+    vpbroadcastd(Zmm(Ones), temp.cvt32());
+    clear(vec(Signs));
+    mov(temp, 0x5555555555555555);
+    kmovq(k1, temp);
+  } else {
+    for (int i = 0; i < int(std::size(kExp2)); ++i)
+      broadcastConstant(vec(Coefficients + i), kExp2[i]);
+    broadcastConstant(vec(Round), kRoundToInteger);
+    mov(temp.cvt32(), 0xffff0000);
+    vpbroadcastd(Zmm(HighWord), temp.cvt32());
+    mov(temp.cvt32(), 0x8000);
+    vpbroadcastd(Zmm(HalfWord), temp.cvt32());
+  }
+
+  // The round that may have fewer blocks is the first one.
+  std::vector<Label> firsts(roundBlocks);
+  Label nextRound, lastRound, done;
+  lea(temp, ptr[blocksLeft - 1]);
+  and_(temp, roundBlocks - 1);
+  for (int blocks = 1; blocks < roundBlocks; ++blocks) {
+    cmp(temp, blocks - 1);
+    je(firsts[blocks - 1]);
+  }
+  for (int blocks = roundBlocks; blocks > 0; --blocks) {
+    Label more;
+    L(firsts[blocks - 1]);
+    emitRound(blocks, 0, true);
+    sub(blocksLeft, blocks);
+    jnz(more);
+    emitRound(0, blocks, true);
+    jmp(done);
+    L(more);
+    emitRound(roundBlocks, blocks, true);
+    sub(blocksLeft, roundBlocks);
+    jz(lastRound);
+    if (blocks > 1)
+      jmp(nextRound);
+  }
+  align(64);
+  L(nextRound);
+  emitRound(roundBlocks, roundBlocks, false);
+  sub(blocksLeft, roundBlocks);
+  jnz(nextRound);
+  L(lastRound);
+  emitRound(0, roundBlocks, false);
+
+  L(done);
+  for (int half = 0; half < 2; ++half) {
+    emitReducedRows(half, sumsOffset, false);
+    vmovups(vectorAt(scratch + size_t(rowSumsOffset), half), vec(0));
+  }
+  ret();
+}
+
+/// Scores of `fresh` blocks, and values of the `ready` blocks of the round
+/// before: the first ones of the run, or more.
+void AttentionTiles::emitRound(int fresh, int ready, bool firstValues) {
+  xchg(freshRound, readyRound);
+  for (int i = 0; i < 4; ++i) {
+    pending[i].reset();
+    if (ready > 0 && !firstValues)
+      pending[i] = valuesAt(i / 2, 2 * (steps - 1) + i % 2);
+  }
+
+  std::vector<Emits> tiles = scoreSlots(fresh);
+  for (Emits &slot : valueSlots(ready, firstValues))
+    tiles.push_back(std::move(slot));
+  if (fresh == 0 || ready == 0)
+    tiles.push_back(storesLeft());
+
+  // The last two units of a round are left to the next one.
+  std::vector<Unit> units, freshUnits = unitsOf(fresh, freshRound);
+  if (ready > 0) {
+    units = unitsOf(ready, readyRound);
+    units.erase(units.begin(), units.end() - 2);
+  }
+  const size_t readyUnits = units.size();
+  if (fresh > 0)
+    units.insert(units.end(), freshUnits.begin(), freshUnits.end() - 2);
+
+  // Scores of a block are stored beside the products of the next one.
+  const int slots = int(tiles.size());
+  size_t next = 0;
+  std::vector<Emits> vectors(slots + 1);
+  std::vector<bool> masked(fresh);
+  const auto append = [&](Emits &emits) {
+    const Unit &unit = units[next];
+    if (next >= readyUnits && !masked[unit.block]) {
+      masked[unit.block] = true;
+      appendMaskCheck(emits, unit.block, fresh);
+    }
+    appendUnit(emits, unit);
+    ++next;
+  };
+  Emits before;
+  if (fresh == 0)
+    while (next < units.size())
+      append(before);
+  for (int slot = 0; slot < slots; ++slot) {
+    const size_t share =
+        (units.size() - next + size_t(slots - slot) - 1) / size_t(slots - slot);
+    for (size_t i = 0; i < share; ++i)
+      if (next < readyUnits || units[next].block + 2 <= slot)
+        append(vectors[slot]);
+  }
+  while (next < units.size())
+    append(vectors[slots]);
+  for (int block = 0; block < fresh; ++block)
+    if (!masked[block])
+      appendMaskCheck(vectors[slots], block, fresh);
+
+  for (const Emit &emit : before)
+    emit();
+  for (int slot = 0; slot < slots; ++slot) {
+    size_t vector = 0;
+    const size_t count = tiles[slot].size();
+    for (size_t tile = 0; tile < count; ++tile) {
+      tiles[slot][tile]();
+      for (; vector < vectors[slot].size() * (tile + 1) / count; ++vector)
+        vectors[slot][vector]();
+    }
+    for (; vector < vectors[slot].size(); ++vector)
+      vectors[slot][vector]();
+  }
+  for (const Emit &emit : vectors[slots])
+    emit();
+  if (fresh > 0) {
+    add(kBlock, fresh * blockBytes);
+    add(key, fresh * int(kTileKeys));
+  }
+  if (ready > 0)
+    add(vBlock, ready * blockBytes);
+}
+
+/// A list of code for each block; beside the last of them scores wait in tiles.
+std::vector<AttentionTiles::Emits> AttentionTiles::scoreSlots(int blocks) {
+  std::vector<Emits> slots(blocks);
+  const auto query = [&](int half, int step, int plane) -> Operand {
+    return {(plane * steps + step) * 2 + half, queriesAt(half, step, plane),
+            false};
+  };
+  const auto keys = [&](int block, int tile, int step, int plane) -> Operand {
+    const int index = (tile * steps + step) * planes + plane;
+    return {block * blockBytes + index,
+            kBlock + size_t(block * blockBytes + index * kTileBytes), true};
+  };
+  const auto sumOf = [&](int block, int half, int tile) -> Sum {
+    return {scratch + size_t(offsetTilesOffset + half * kTileBytes),
+            scoresAt(block, blocks, half, tile)};
+  };
+  for (int block = 0; block < blocks; ++block) {
+    if (queriesStay()) {
+      for (int tile = 0; tile < 2; ++tile) {
+        std::vector<Product> list;
+        for (int step = 0; step < steps; ++step)
+          for (int half = 0; half < 2; ++half)
+            list.push_back(
+                {half, query(half, step, 0), keys(block, tile, step, 0)});
+        const Sum sums[4] = {sumOf(block, 0, tile), sumOf(block, 1, tile)};
+        appendProducts(slots[block], list, sums, {4, 5, 6, 7}, {2});
+      }
+      continue;
+    }
+    std::vector<Product> list;
+    int turn = 0;
+    for (int step = 0; step < steps; ++step)
+      for (const PlaneProduct &product : products) {
+        // From one product to the next the last tiles are the first ones.
+        for (int i = 0; i < 4; ++i) {
+          const int half = (i / 2 + turn) % 2, tile = (i % 2 + half) % 2;
+          list.push_back({2 * half + tile,
+                          query(half, step, product.activation),
+                          keys(block, tile, step, product.weight)});
+        }
+        ++turn;
+      }
+    const Sum sums[4] = {sumOf(block, 0, 0), sumOf(block, 0, 1),
+                         sumOf(block, 1, 0), sumOf(block, 1, 1)};
+    appendProducts(slots[block], list, sums, {4}, {6, 7});
+  }
+  return slots;
+}
+
+/// Values of all dims, 32 at a time, cut into as many lists as there are
+/// blocks.
+std::vector<AttentionTiles::Emits> AttentionTiles::valueSlots(int blocks,
+                                                              bool first) {
+  Emits all;
+  for (int step = 0; blocks > 0 && step < steps; ++step) {
+    std::vector<Product> list;
+    int turn = 0;
+    for (int block = 0; block < blocks; ++block)
+      for (const PlaneProduct &product : products) {
+        for (int i = 0; i < 4; ++i) {
+          const int half = (i / 2 + turn) % 2, tile = (i % 2 + half) % 2;
+          const int p = (block * planes + product.activation) * 2 + half;
+          const int v = (step * planes + product.weight) * 2 + tile;
+          list.push_back(
+              {2 * half + tile,
+               {p, probabilitiesAt(readyRound, block, half, product.activation),
+                false},
+               {block * blockBytes + v,
+                vBlock + size_t(block * blockBytes + v * kTileBytes), true}});
+        }
+        ++turn;
+      }
+    Sum sums[4];
+    for (int i = 0; i < 4; ++i) {
+      sums[i].target = valuesAt(i / 2, 2 * step + i % 2);
+      if (!first)
+        sums[i].start = sums[i].target;
+    }
+    appendProducts(all, list, sums, {4}, {6, 7});
+  }
+  std::vector<Emits> slots(blocks);
+  for (size_t i = 0; i < all.size(); ++i)
+    slots[i * size_t(blocks) / all.size()].push_back(std::move(all[i]));
+  return slots;
+}
+
+/// Appends a list of code for each product: loads of the operands that are not
+/// in a tile, and before the first product of a sum the store of the one that
+/// was in its tile. Of the operands in aTiles and bTiles the one that is needed
+/// last makes room.
+void AttentionTiles::appendProducts(Emits &emits,
+                                    const std::vector<Product> &products,
+                                    const Sum (&sums)[4],
+                                    const std::vector<int> &aTiles,
+                                    const std::vector<int> &bTiles) {
+  struct Side {
+    std::vector<int> tiles;
+    std::vector<int> held; // ids, -1 if nothing
+  };
+  const auto sideOf = [](const std::vector<int> &tiles) -> Side {
+    return {tiles, std::vector<int>(tiles.size(), -1)};
+  };
+  Side aSide = sideOf(aTiles), bSide = sideOf(bTiles);
+  // Operands may take the places of sums that wait.
+  for (const std::vector<int> *tiles : {&aTiles, &bTiles})
+    for (int tile : *tiles)
+      if (tile < 4 && pending[tile])
+        emits.push_back(storeOf(tile));
+  bool begun[4] = {};
+  for (size_t i = 0; i < products.size(); ++i) {
+    Emits loads;
+    const auto tileOf = [&](Side &side, const Operand Product::*operand) {
+      const Operand &wanted = products[i].*operand;
+      size_t best = 0, bestUse = 0;
+      for (size_t t = 0; t < side.tiles.size(); ++t) {
+        if (side.held[t] == wanted.id)
+          return side.tiles[t];
+        size_t use = i;
+        while (side.held[t] >= 0 && use < products.size() &&
+               (products[use].*operand).id != side.held[t])
+          ++use;
+        if (side.held[t] < 0)
+          use = products.size() + 1;
+        if (use > bestUse) {
+          best = t;
+          bestUse = use;
+        }
+      }
+      side.held[best] = wanted.id;
+      const Tmm tile(side.tiles[best]);
+      loads.push_back([this, tile, wanted] {
+        const Address at = ptr[wanted.at + tileRowBytes];
+        wanted.streamed ? tileloaddt1(tile, at) : tileloadd(tile, at);
+      });
+      return side.tiles[best];
+    };
+    const int b = tileOf(bSide, &Product::b), a = tileOf(aSide, &Product::a);
+    const int sum = products[i].sum;
+    std::optional<RegExp> store;
+    const bool begins = !begun[sum];
+    if (begins) {
+      store = pending[sum];
+      pending[sum] = sums[sum].target;
+      begun[sum] = true;
+    }
+    const std::optional<RegExp> start = sums[sum].start;
+    emits.push_back([=] {
+      for (const Emit &load : loads)
+        load();
+      if (store)
+        tilestored(ptr[*store + tileRowBytes], Tmm(sum));
+      if (begins && start)
+        tileloadd(Tmm(sum), ptr[*start + tileRowBytes]);
+      else if (begins)
+        tilezero(Tmm(sum));
+      tdpbf16ps(Tmm(sum), Tmm(a), Tmm(b));
+    });
+  }
+}
+
+/// The store of a sum that waits in its tile.
+AttentionTiles::Emit AttentionTiles::storeOf(int sum) {
+  const RegExp target = *pending[sum];
+  pending[sum].reset();
+  return [=] { tilestored(ptr[target + tileRowBytes], Tmm(sum)); };
+}
+
+AttentionTiles::Emits AttentionTiles::storesLeft() {
+  Emits emits;
+  for (int sum = 0; sum < 4; ++sum)
+    if (pending[sum])
+      emits.push_back(storeOf(sum));
+  return emits;
+}
+
+/// The units of a round in their order: Bf16 keeps the sums of 16 queries in
+/// registers.
+std::vector<AttentionTiles::Unit>
+AttentionTiles::unitsOf(int blocks, const Reg64 &target) const {
+  std::vector<Unit> units;
+  for (int i = 0; i < 2 * blocks; ++i)
+    if (isBf16())
+      units.push_back({i / blocks, i % blocks, blocks, target});
+    else
+      units.push_back({i % 2, i / 2, blocks, target});
+  return units;
+}
+
+void AttentionTiles::appendUnit(Emits &emits, const Unit &unit) {
+  const auto sums = [this, unit](int row) {
+    return ptr[scratch + size_t(sumsOffset + unit.half * kTileBytes +
+                                row * kTileRowBytes)];
+  };
+  if (isBf16() && unit.block == 0)
+    emits.push_back([=] {
+      for (int row = 0; row < kTileRows; ++row)
+        vmovaps(vec(RowSum0 + row), sums(row));
+    });
+  for (int row = 0; row < kTileRows; ++row)
+    emits.push_back([=] {
+      if (isBf16())
+        emitProbabilityWords(unit, row);
+      else
+        emitProbabilityPlanes(unit, row);
+    });
+  if (isBf16() && unit.block == unit.blocks - 1)
+    emits.push_back([=] {
+      for (int row = 0; row < kTileRows; ++row)
+        vmovaps(sums(row), vec(RowSum0 + row));
+    });
+}
+
+/// Scores are bf16 words already but for the bits below the exponent, which are
+/// f of 1 + f instead of 2^f: a table of the difference by the upper six of
+/// their seven bits corrects that. Words below zero become zero; words too
+/// large have a sign or are not finite.
+void AttentionTiles::emitProbabilityWords(const Unit &unit, int row) {
+  const size_t at = size_t(row * kTileRowBytes);
+  const int temps = WordTemps + 2 * (row % 3);
+  const Zmm words(temps), correction(temps + 1);
+  for (int tile = 0; tile < 2; ++tile)
+    vcvtps2dq(Zmm(temps + tile),
+              ptr[scoresAt(unit.block, unit.blocks, unit.half, tile) + at]);
+  vpackusdw(words, words, correction);
+  vpsrlw(correction, words, 1);
+  vpermb(correction | k1 | T_z, correction, Zmm(Corrections));
+  vpsubw(words, words, correction);
+  vpord(Zmm(Signs), Zmm(Signs), words);
+  vmovdqa64(ptr[probabilitiesAt(unit.target, unit.block, unit.half, 0) + at],
+            words);
+  vdpbf16ps(Zmm(RowSum0 + row), words, Zmm(Ones));
+}
+
+/// p = 2^x; n is left with the integer nearest to x. Too small an x gives 0.
+void AttentionTiles::emitPowersOf2(const Vec (&x)[2], const Vec (&n)[2],
+                                   const Vec (&p)[2]) {
+  const int degree = int(std::size(kExp2)) - 1;
+  const auto coefficient = [&](int i) { return vec(Coefficients + i); };
+  for (int i = 0; i < 2; ++i)
+    vaddps(n[i], x[i], vec(Round));
+  for (int i = 0; i < 2; ++i)
+    vsubps(n[i], n[i], vec(Round));
+  for (int i = 0; i < 2; ++i)
+    vsubps(x[i], x[i], n[i]);
+  for (int i = 0; i < 2; ++i)
+    vmovaps(p[i], coefficient(degree));
+  for (int power = degree - 1; power >= 0; --power)
+    for (int i = 0; i < 2; ++i)
+      vfmadd213ps(p[i], x[i], coefficient(power));
+  for (int i = 0; i < 2; ++i)
+    vscalefps(p[i], p[i], n[i]);
+}
+
+/// Planes of probabilities are cut off, not rounded, but for the last one of
+/// two; three of them are exact.
+void AttentionTiles::emitProbabilityPlanes(const Unit &unit, int row) {
+  const size_t at = size_t(row * kTileRowBytes);
+  const int temps = PowerTemps + 6 * (row % 2);
+  const Vec x[2] = {vec(temps), vec(temps + 1)};
+  const Vec n[2] = {vec(temps + 2), vec(temps + 3)};
+  const Vec rest[2] = {vec(temps + 4), vec(temps + 5)};
+  for (int tile = 0; tile < 2; ++tile)
+    vmovaps(x[tile],
+            ptr[scoresAt(unit.block, unit.blocks, unit.half, tile) + at]);
+  emitPowersOf2(x, n, rest);
+  const Address sum =
+      ptr[scratch + size_t(sumsOffset + unit.half * kTileBytes) + at];
+  vmovaps(n[0], sum);
+  vaddps(n[0], n[0], rest[0]);
+  vaddps(n[0], n[0], rest[1]);
+  vmovaps(sum, n[0]);
+  for (int plane = 0; plane < planes; ++plane) {
+    const bool last = plane == planes - 1;
+    if (last && planes == 2)
+      for (int i = 0; i < 2; ++i)
+        vpaddd(rest[i], rest[i], vec(HalfWord));
+    for (int i = 0; i < 2; ++i)
+      vpandd(x[i], rest[i], vec(HighWord));
+    // Words of the first vector below those of the second one.
+    vpsrld(n[0], x[0], 16);
+    vpord(n[0], n[0], x[1]);
+    vmovdqa64(
+        ptr[probabilitiesAt(unit.target, unit.block, unit.half, plane) + at],
+        n[0]);
+    if (!last)
+      for (int i = 0; i < 2; ++i)
+        vsubps(rest[i], rest[i], x[i]);
+  }
+}
+
+/// Masks the scores of the block if some query may not see some of its keys.
+void AttentionTiles::appendMaskCheck(Emits &emits, int block, int blocks) {
+  emits.push_back([=] {
+    Label masks, done;
+    lea(temp, ptr[key + block * int(kTileKeys)]);
+    if (shape.window >= 0) {
+      cmp(temp, firstWhole);
+      jl(masks);
+    }
+    cmp(temp, lastWhole);
+    jle(done);
+    L(masks);
+    lea(place, ptr[scoresAt(block, blocks, 0, 0)]);
+    call(mask);
+    L(done);
+  });
+}
+
+/// Subroutine: of the scores at `place`, of the block of keys from `temp` on,
+/// replaces those that a query may not see.
+void AttentionTiles::emitMask() {
+  const Zmm keys[2] = {Zmm(MaskTemps), Zmm(MaskTemps + 1)};
+  const Zmm first(MaskTemps + 2), last(MaskTemps + 3), lastKey(MaskTemps + 4);
+  const Zmm scores(MaskTemps + 5);
+  const uint8_t atMost = 2, atLeast = 5;
+  align(64);
+  L(mask);
+  // All relative to the block.
+  vmovdqa64(keys[0], ptr[rip + tables + kCountAt]);
+  mov(number.cvt32(), kTileRows);
+  vpbroadcastd(keys[1], number.cvt32());
+  vpaddd(keys[1], keys[1], keys[0]);
+  mov(number, variable(Keys));
+  dec(number);
+  sub(number, temp);
+  vpbroadcastd(lastKey, number.cvt32());
+  if (shape.window >= 0) {
+    mov(number, variable(TilePosition));
+    sub(number, temp);
+    add(number, int(shape.window));
+    vpbroadcastd(last, number.cvt32());
+    sub(number, 2 * int(shape.window));
+    vpbroadcastd(first, number.cvt32());
+  }
+  mov(number.cvt32(), 1);
+  Label nextRow;
+  mov(number, kQueries);
+  L(nextRow);
+  if (shape.window >= 0)
+    vpminsd(scores, last, lastKey);
+  else
+    vmovdqa64(scores, lastKey);
+  const Opmask seen[2] = {k2, k3};
+  for (int tile = 0; tile < 2; ++tile) {
+    vpcmpd(seen[tile], keys[tile], scores, atMost);
+    if (shape.window >= 0)
+      vpcmpd(seen[tile] | seen[tile], keys[tile], first, atLeast);
+  }
+  for (int tile = 0; tile < 2; ++tile) {
+    const Address at = ptr[place + size_t(tile * kPairBytes)];
+    broadcastConstant(scores, isBf16() ? kMaskedWords : kMaskedPower);
+    vmovaps(scores | seen[tile], at);
+    vmovaps(at, scores);
+  }
+  if (shape.window >= 0) {
+    vpaddd(first, first, constant(int32_t(1)));
+    vpaddd(last, last, constant(int32_t(1)));
+  }
+  add(place, kTileRowBytes);
+  dec(number);
+  jnz(nextRow);
+  ret();
+}
+
+/// Subroutine: finds the largest score of each query in the span, and changes
+/// the offsets of those for which it is far from 0.
+void AttentionTiles::emitMaxima() {
+  align(64);
+  L(maxima);
+  emitFirstBlock();
+  const RegExp largest = scratch + size_t(probabilitiesOffset);
+  broadcastConstant(vec(0), std::numeric_limits<float>::lowest());
+  for (int row = 0; row < kQueries; ++row)
+    vmovaps(vectorAt(largest, row), vec(0));
+
+  Label nextBlock, nextRow;
+  L(nextBlock);
+  Emits emits = scoreSlots(1)[0];
+  for (Emit &emit : storesLeft())
+    emits.push_back(std::move(emit));
+  appendMaskCheck(emits, 0, 1);
+  for (const Emit &emit : emits)
+    emit();
+  lea(place, ptr[scoresAt(0, 1, 0, 0)]);
+  lea(pointer, ptr[largest]);
+  mov(rowsLeft, kQueries);
+  L(nextRow);
+  vmovaps(vec(0), ptr[pointer]);
+  vmaxps(vec(0), vec(0), ptr[place]);
+  vmaxps(vec(0), vec(0), ptr[place + kPairBytes]);
+  vmovaps(ptr[pointer], vec(0));
+  add(place, kTileRowBytes);
+  add(pointer, kTileRowBytes);
+  dec(rowsLeft);
+  jnz(nextRow);
+  add(kBlock, blockBytes);
+  add(key, int(kTileKeys));
+  dec(blocksLeft);
+  jnz(nextBlock);
+
+  const uint8_t above = 0x1e, below = 0x11; // false for NaN
+  for (int half = 0; half < 2; ++half) {
+    const Vec score = vec(0), offset = vec(1);
+    emitReducedRows(half, probabilitiesOffset, true);
+    if (isBf16()) {
+      vsubps(score, score, constant(kWordOfOne));
+      vmulps(score, score, constant(1 / kWordUnit));
+    }
+    vcmpps(k2, score, constant(kLargestScore), above);
+    vcmpps(k3, score,
+           ptr_b[scratch + size_t(variablesOffset + 8 * SmallestScore)], below);
+    korw(k2, k2, k3);
+    vrndscaleps(Zmm(0), Zmm(0), 8); // to nearest even
+    const Address offsets = vectorAt(scratch + size_t(rowOffsetsOffset), half);
+    vmovups(offset, offsets);
+    vfnmadd231ps(offset | k2, score, constant(isBf16() ? kWordUnit : 1.0f));
+    vmovups(offsets, offset);
+  }
+  ret();
+}
+
+/// vec(0) = the sums, or maxima, of 16 rows of 16 floats of a half.
+void AttentionTiles::emitReducedRows(int half, int offset, bool maximum) {
+  const RegExp rows = scratch + size_t(offset + half * kTileBytes);
+  // vec(i) = vec(i) and vec(j), interleaved somehow and combined.
+  const Vec temp = vec(16);
+  const auto combine = [&](int target, const Vec &x, const Vec &y) {
+    if (maximum)
+      vmaxps(vec(target), x, y);
+    else
+      vaddps(vec(target), x, y);
+  };
+  for (int row = 0; row < kTileRows; ++row)
+    vmovaps(vec(row), vectorAt(rows, row));
+  for (int i = 0; i < 16; i += 2) {
+    vunpcklps(temp, vec(i), vec(i + 1));
+    vunpckhps(vec(i + 1), vec(i), vec(i + 1));
+    combine(i, temp, vec(i + 1));
+  }
+  for (int i = 0; i < 16; i += 4) {
+    vunpcklpd(temp, vec(i), vec(i + 2));
+    vunpckhpd(vec(i + 2), vec(i), vec(i + 2));
+    combine(i, temp, vec(i + 2));
+  }
+  for (int distance : {4, 8})
+    for (int i = 0; i < 16; i += 2 * distance) {
+      vshuff32x4(Zmm(16), Zmm(i), Zmm(i + distance), 0x88);
+      vshuff32x4(Zmm(i + distance), Zmm(i), Zmm(i + distance), 0xdd);
+      combine(i, temp, vec(i + distance));
+    }
+}
+
+void AttentionTiles::emitTables() {
+  align(64);
+  L(tables);
+  // f of the word minus that of 2^f, for two values of f next to each other.
+  for (int i = 0; i < 64; ++i) {
+    double sum = 0;
+    for (int word : {2 * i, 2 * i + 1})
+      sum += word - kWordUnit * (std::exp2(word / double(kWordUnit)) - 1);
+    db(uint8_t(std::lround(sum / 2)));
+  }
+  for (uint32_t i = 0; i < kTileRows; ++i)
+    dd(i);
+  dd(kControl);
+}

@@ -1,0 +1,293 @@
+//===- TileAttentionTesting.cpp - running attention on tiles --------------===//
+
+#include "TileAttentionTesting.h"
+#include "TileTesting.h"
+#include "codegen/Kernels/AttentionPack.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+using namespace encast;
+
+static AttentionShape withStrides(AttentionShape shape) {
+  const int64_t planes = activationPlanes(shape.arithmetic);
+  const int64_t columns = shape.queryHeads * shape.headSize;
+  const int64_t head = planeStride(shape.headSize);
+  if (shape.ldq == 0) {
+    shape.qPlaneStride = shape.queryHeads * head;
+    shape.ldq = planeRowStride(shape.qPlaneStride, planes);
+  }
+  if (shape.ldkv == 0) {
+    shape.kvPlaneStride = head;
+    shape.ldkv = planeRowStride(head, planes);
+  }
+  if (shape.outPlanes > 0 && shape.ldo <= 1) {
+    shape.outPlaneStride = planeStride(columns);
+    shape.ldo = planeRowStride(columns, shape.outPlanes);
+  } else if (shape.ldo <= 1) {
+    shape.ldo = columns;
+  }
+  return shape;
+}
+
+static uint16_t *elementsOf(GuardedFloats &floats) {
+  return reinterpret_cast<uint16_t *>(floats.data());
+}
+
+static const uint16_t *elementsOf(const GuardedFloats &floats) {
+  return reinterpret_cast<const uint16_t *>(floats.data());
+}
+
+/// Floats that hold rows of planes; nothing behind the last column of the last
+/// row's last plane.
+static int64_t planeFloats(int64_t rows, int64_t rowStride, int64_t planes,
+                           int64_t stride, int64_t columns) {
+  return ((rows - 1) * rowStride + (planes - 1) * stride + columns + 1) / 2;
+}
+
+int64_t TileAttentionProblem::packedFloats() const {
+  return (size.keys + kTileKeys - 1) / kTileKeys * kTileKeys *
+         packedRowBytes(shape) / int64_t(sizeof(float));
+}
+
+TileAttentionProblem::TileAttentionProblem(Size size,
+                                           const AttentionShape &given,
+                                           uint64_t seed)
+    : size(size), shape(withStrides(given)),
+      q(planeFloats(size.queries, shape.ldq, activationPlanes(shape.arithmetic),
+                    shape.qPlaneStride,
+                    shape.queryHeads * planeStride(shape.headSize))),
+      k(planeFloats(size.keys, shape.ldkv, activationPlanes(shape.arithmetic),
+                    shape.kvPlaneStride, planeStride(shape.headSize))),
+      v(k.size()), packedK(packedFloats()), packedV(packedFloats()),
+      out(shape.outPlanes > 0
+              ? planeFloats(size.queries, shape.ldo, shape.outPlanes,
+                            shape.outPlaneStride,
+                            shape.queryHeads * shape.headSize)
+              : (size.queries - 1) * shape.ldo +
+                    shape.queryHeads * shape.headSize),
+      qValues(size.queries * shape.queryHeads * shape.headSize),
+      kValues(size.keys * shape.headSize), vValues(kValues.size()) {
+  // Columns that fill up heads are zero, the gaps between rows are not.
+  const int64_t planes = activationPlanes(shape.arithmetic);
+  const auto clear = [&](GuardedFloats &operand, int64_t rows, int64_t stride,
+                         int64_t planeStride, int64_t columns) {
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t plane = 0; plane < planes; ++plane)
+        std::memset(elementsOf(operand) + row * stride + plane * planeStride, 0,
+                    columns * 2);
+  };
+  const int64_t head = planeStride(shape.headSize);
+  clear(q, size.queries, shape.ldq, shape.qPlaneStride,
+        shape.queryHeads * head);
+  clear(k, size.keys, shape.ldkv, shape.kvPlaneStride, head);
+  clear(v, size.keys, shape.ldkv, shape.kvPlaneStride, head);
+  Random random(seed);
+  for (int64_t query = 0; query < size.queries; ++query)
+    for (int64_t h = 0; h < shape.queryHeads; ++h)
+      for (int64_t dim = 0; dim < shape.headSize; ++dim)
+        setQ(query, h, dim, 3 * random.uniform());
+  for (int64_t key = 0; key < size.keys; ++key)
+    for (int64_t dim = 0; dim < shape.headSize; ++dim) {
+      setK(key, dim, random.uniform());
+      setV(key, dim, random.uniform());
+    }
+}
+
+/// Stores the planes of a value and returns their sum.
+static double setPlanes(uint16_t *first, int64_t stride, int planes,
+                        float value) {
+  double sum = 0;
+  const std::vector<uint16_t> terms = planesOf(value, planes);
+  for (int plane = 0; plane < planes; ++plane) {
+    first[plane * stride] = terms[plane];
+    sum += bf16Value(terms[plane]);
+  }
+  return sum;
+}
+
+void TileAttentionProblem::setQ(int64_t query, int64_t head, int64_t dim,
+                                float value) {
+  qValues[(query * shape.queryHeads + head) * shape.headSize + dim] =
+      setPlanes(elementsOf(q) + query * shape.ldq +
+                    head * planeStride(shape.headSize) + dim,
+                shape.qPlaneStride, activationPlanes(shape.arithmetic),
+                float(value * tileQueryFactor(shape)));
+}
+
+void TileAttentionProblem::setK(int64_t key, int64_t dim, float value) {
+  kValues[key * shape.headSize + dim] =
+      setPlanes(elementsOf(k) + key * shape.ldkv + dim, shape.kvPlaneStride,
+                activationPlanes(shape.arithmetic), value);
+}
+
+void TileAttentionProblem::setV(int64_t key, int64_t dim, float value) {
+  vValues[key * shape.headSize + dim] =
+      setPlanes(elementsOf(v) + key * shape.ldkv + dim, shape.kvPlaneStride,
+                activationPlanes(shape.arithmetic), value);
+}
+
+void TileAttentionProblem::pack(const ExecutableCode &kernel, int64_t rows) {
+  const int64_t rowFloats = packedRowBytes(shape) / int64_t(sizeof(float));
+  for (int64_t first = 0; first < size.keys; first += rows) {
+    AttentionPackArgs args = {};
+    args.k = elementsOf(k) + first * shape.ldkv;
+    args.v = elementsOf(v) + first * shape.ldkv;
+    args.packedK = packedK.data() + first * rowFloats;
+    args.packedV = packedV.data() + first * rowFloats;
+    args.rows = std::min(rows, size.keys - first);
+    kernel.callChecked(&args);
+  }
+}
+
+void TileAttentionProblem::packSlowly() {
+  const int64_t planes = activationPlanes(shape.arithmetic);
+  const int64_t head = planeStride(shape.headSize);
+  std::memset(packedK.data(), 0, packedK.size() * sizeof(float));
+  std::memset(packedV.data(), 0, packedV.size() * sizeof(float));
+  for (int64_t key = 0; key < size.keys; ++key)
+    for (int64_t plane = 0; plane < planes; ++plane)
+      for (int64_t dim = 0; dim < head; ++dim)
+        elementsOf(packedK)[packedKeyElement(shape, key, dim, plane)] =
+            elementsOf(k)[key * shape.ldkv + plane * shape.kvPlaneStride + dim];
+  for (int64_t block = 0; block * kTileKeys < size.keys; ++block)
+    for (int64_t position = 0; position < kTileKeys; ++position) {
+      const int64_t key =
+          block * kTileKeys + probabilityKey(shape.arithmetic, position);
+      for (int64_t plane = 0; key < size.keys && plane < planes; ++plane)
+        for (int64_t dim = 0; dim < head; ++dim)
+          elementsOf(
+              packedV)[packedValueElement(shape, block, position, dim, plane)] =
+              elementsOf(
+                  v)[key * shape.ldkv + plane * shape.kvPlaneStride + dim];
+    }
+}
+
+void TileAttentionProblem::run(const KernelRow &row,
+                               const ExecutableCode &kernel, int64_t firstQuery,
+                               int64_t queries) {
+  GuardedFloats workspace(attentionWorkspaceBytes(row, shape) /
+                          int64_t(sizeof(float)));
+  for (int64_t i = 0; i < workspace.size(); ++i)
+    workspace[i] = std::nanf("");
+  TileAttentionArgs args = {};
+  args.q = elementsOf(q) + firstQuery * shape.ldq;
+  args.packedK = packedK.data();
+  args.packedV = packedV.data();
+  if (shape.outPlanes > 0)
+    args.out = elementsOf(out) + firstQuery * shape.ldo;
+  else
+    args.out = out.data() + firstQuery * shape.ldo;
+  args.queries = queries;
+  args.keys = size.keys;
+  args.position = size.position + firstQuery;
+  args.workspace = workspace.data();
+  kernel.callChecked(&args);
+  if (!workspace.frontUntouched())
+    std::abort();
+}
+
+double TileAttentionProblem::result(int64_t query, int64_t head,
+                                    int64_t dim) const {
+  const int64_t column = head * shape.headSize + dim;
+  if (shape.outPlanes == 0)
+    return out[outElement(query, column, 0)];
+  double sum = 0;
+  for (int64_t plane = 0; plane < shape.outPlanes; ++plane)
+    sum += bf16Value(elementsOf(out)[outElement(query, column, plane)]);
+  return sum;
+}
+
+bool TileAttentionProblem::gapsUntouched(int64_t firstQuery,
+                                         int64_t queries) const {
+  const int64_t words = shape.outPlanes > 0 ? 1 : 2; // of an element
+  std::vector<bool> written(out.size() * 2);
+  for (int64_t query = firstQuery; query < firstQuery + queries; ++query)
+    for (int64_t plane = 0; plane < std::max(1, shape.outPlanes); ++plane)
+      for (int64_t c = 0; c < shape.queryHeads * shape.headSize; ++c)
+        for (int64_t word = 0; word < words; ++word)
+          written[outElement(query, c, plane) * words + word] = true;
+  for (int64_t i = 0; i < out.size() * 2; ++i)
+    if (!written[i] && elementsOf(out)[i] != 0xa5a5)
+      return false;
+  for (const GuardedFloats *operand : {&q, &k, &v, &packedK, &packedV, &out})
+    if (!operand->frontUntouched())
+      return false;
+  return true;
+}
+
+TileAttentionProblem::Expected
+TileAttentionProblem::expected(int64_t query, int64_t head) const {
+  const double unit = 0x1p-24, ln2 = 0.6931471805599453;
+  const bool words = shape.arithmetic == Arithmetic::Bf16;
+  const int planes = activationPlanes(shape.arithmetic);
+  const int64_t dims = shape.headSize;
+  int64_t firstKey = 0, endKey = size.keys;
+  if (shape.window >= 0) {
+    firstKey = std::max<int64_t>(0, size.position + query - shape.window);
+    endKey = std::min(size.keys, size.position + query + shape.window + 1);
+  }
+  // Scores in powers of two.
+  std::vector<double> scores;
+  double largest = -HUGE_VAL, magnitude = 0;
+  for (int64_t key = firstKey; key < endKey; ++key) {
+    double score = 0, absolute = 0;
+    for (int64_t dim = 0; dim < dims; ++dim) {
+      const double product =
+          qValues[(query * shape.queryHeads + head) * dims + dim] *
+          kValues[key * dims + dim] / (words ? 128 : 1);
+      score += product;
+      absolute += std::fabs(product);
+    }
+    scores.push_back(score);
+    largest = std::max(largest, score);
+    magnitude = std::max(magnitude, absolute);
+  }
+  // Of products of planes those are missing that are below 2^-8 for each plane
+  // that both factors are behind the first.
+  const double missing[] = {0, 0, 0x1p-16, 3 * 0x1p-24};
+  // A score: what is missing; a chain of 16 and a sum for each step and
+  // product, the offset among them; Bf16 rounds it to 1/128.
+  const double terms = 20 + 6 * double(planeStride(dims)) / 32;
+  const double scoreError =
+      magnitude * missing[planes] +
+      terms * unit * (magnitude + std::fabs(largest) + 128) +
+      (words ? 0.5 / 128 : 0);
+  // A probability: its score; 2^x, where Bf16 has half a word of rounding, and
+  // a fifth because two fractions share a correction; its planes, which are cut
+  // off; and the planes of values that it is not multiplied by.
+  double relative = std::exp(ln2 * scoreError) - 1 + 2e-7;
+  if (words)
+    relative += 0.7 / 128;
+  if (planes == 2)
+    relative += 0x1p-15 + 0x1p-16;
+  if (planes == 3)
+    relative += 3 * 0x1p-23;
+  // Sums of probabilities, and of values; out.
+  const double keys = double(endKey - firstKey);
+  const double sums = (keys / 8 + 64) * unit;
+  const double rounding[] = {2 * unit, 0x1p-8, 0x1p-16, 2 * unit};
+
+  Expected result;
+  result.values.resize(dims);
+  result.bounds.resize(dims);
+  double sum = 0;
+  std::vector<double> absolute(dims);
+  for (int64_t key = firstKey; key < endKey; ++key) {
+    const double p = std::exp2(scores[key - firstKey] - largest);
+    sum += p;
+    for (int64_t dim = 0; dim < dims; ++dim) {
+      result.values[dim] += p * vValues[key * dims + dim];
+      absolute[dim] += p * std::fabs(vValues[key * dims + dim]);
+    }
+  }
+  for (int64_t dim = 0; dim < dims; ++dim) {
+    result.values[dim] /= sum;
+    result.bounds[dim] =
+        (2 * relative + 2 * sums) * (1 + relative) * absolute[dim] / sum +
+        rounding[shape.outPlanes] * std::fabs(result.values[dim]) + 1e-30;
+  }
+  return result;
+}
