@@ -173,6 +173,57 @@ encoder.weight @w : tensor<5xf32> {
 
 // -----
 
+encoder.weight @w : tensor<4x3xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<4x4xf32>
+  // expected-error @+1 {{takes columns 2 to 5 of 4}}
+  %1 = encoder.slice_columns %0 from 2 : tensor<4x4xf32> -> tensor<4x3xf32>
+  encoder.yield %1 : tensor<4x3xf32>
+}
+
+// -----
+
+encoder.weight @w : tensor<3x3xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<4x4xf32>
+  // expected-error @+1 {{cannot take a 'tensor<3x3xf32>' from a 'tensor<4x4xf32>'}}
+  %1 = encoder.slice_columns %0 from 0 : tensor<4x4xf32> -> tensor<3x3xf32>
+  encoder.yield %1 : tensor<3x3xf32>
+}
+
+// -----
+
+encoder.weight @w : tensor<4xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<4x1xf32>
+  // expected-error @+1 {{cannot take a 'tensor<4xf32>' from a 'tensor<4x1xf32>'}}
+  %1 = encoder.slice_columns %0 from 0 : tensor<4x1xf32> -> tensor<4xf32>
+  encoder.yield %1 : tensor<4xf32>
+}
+
+// -----
+
+encoder.weight @w : tensor<70x6xf32> {
+  // expected-error @+1 {{expects a finite theta above 0, but got 0.000000e+00 : f64}}
+  %0 = encoder.rope_table theta 0.0 : tensor<70x6xf32>
+  encoder.yield %0 : tensor<70x6xf32>
+}
+
+// -----
+
+encoder.weight @w : tensor<70x5xf32> {
+  // expected-error @+1 {{expects a matrix of f32 with an even number of columns, but got 'tensor<70x5xf32>'}}
+  %0 = encoder.rope_table theta 1.0e4 : tensor<70x5xf32>
+  encoder.yield %0 : tensor<70x5xf32>
+}
+
+// -----
+
+encoder.weight @w : tensor<70x6xbf16> {
+  // expected-error @+1 {{expects a matrix of f32 with an even number of columns, but got 'tensor<70x6xbf16>'}}
+  %0 = encoder.rope_table theta 1.0e4 : tensor<70x6xbf16>
+  encoder.yield %0 : tensor<70x6xbf16>
+}
+
+// -----
+
 // Symbols.
 
 func.func @f(%x: tensor<?x4xf32>) {
@@ -261,7 +312,257 @@ func.func @f() {
 
 // -----
 
+encoder.weight @w : tensor<4x4xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<4x4xf32>
+  encoder.yield %0 : tensor<4x4xf32>
+}
+encoder.weight @g : tensor<4xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<4xf32>
+  encoder.yield %0 : tensor<4xf32>
+}
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{expects a gate of shape [4, 4], but @g is a 'tensor<4xf32>'}}
+  %0 = encoder.linear %x, @w gate @g : tensor<?x4xf32> -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+encoder.weight @w : tensor<4x4xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<4x4xf32>
+  encoder.yield %0 : tensor<4x4xf32>
+}
+encoder.weight @b : tensor<4xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<4xf32>
+  encoder.yield %0 : tensor<4xf32>
+}
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{expects gate_bias of size 4, but @w is a 'tensor<4x4xf32>'}}
+  %0 = encoder.linear %x, @w bias @b gate @w gate_bias @w : tensor<?x4xf32> -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+// With heads, the gain is of one.
+encoder.weight @g : tensor<8xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<8xf32>
+  encoder.yield %0 : tensor<8xf32>
+}
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error @+1 {{expects weight of size 4, but @g is a 'tensor<8xf32>'}}
+  %0 = encoder.rms_norm %x, @g heads 2 epsilon 1.0e-5 : tensor<?x8xf32>
+  return
+}
+
+// -----
+
+// A rope table has the columns of a head and a row for each position, also of
+// selected rows.
+module attributes {encoder.model = {default_output = 0 : i64, family = "bert",
+    hidden = 24 : i64, layers = 2 : i64, max_tokens = 70 : i64, metadata = "{}",
+    pad_id = -1 : i64, token_types = 0 : i64, vocabulary = 97 : i64}} {
+encoder.weight @rope : tensor<69x4xf32> {
+  %0 = encoder.rope_table theta 1.0e4 : tensor<69x4xf32>
+  encoder.yield %0 : tensor<69x4xf32>
+}
+func.func @f(%x: tensor<?x8xf32, #encoder.rows<selected>>) {
+  %p = encoder.input positions : tensor<?xi32>
+  %s = encoder.select_rows %p : tensor<?xi32> -> tensor<?xi32, #encoder.rows<selected>>
+  // expected-error @+1 {{expects a table of f32, 4 columns and at least 70 rows, but @rope is a 'tensor<69x4xf32>'}}
+  %0 = encoder.rope %x, %s in @rope heads 2 : tensor<?x8xf32, #encoder.rows<selected>>, tensor<?xi32, #encoder.rows<selected>>
+  return
+}
+}
+
+// -----
+
+encoder.weight @rope : tensor<70x4xf32> {
+  %0 = encoder.rope_table theta 1.0e4 : tensor<70x4xf32>
+  encoder.yield %0 : tensor<70x4xf32>
+}
+func.func @f(%x: tensor<?x8xf32>, %p: tensor<?xi32>) {
+  // expected-error @+1 {{expects a table of f32, 2 columns and at least 1 rows, but @rope is a 'tensor<70x4xf32>'}}
+  %0 = encoder.rope %x, %p in @rope heads 4 : tensor<?x8xf32>, tensor<?xi32>
+  return
+}
+
+// -----
+
+encoder.weight @w : tensor<8x3xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<8x3xf32>
+  encoder.yield %0 : tensor<8x3xf32>
+}
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error @+1 {{expects a weight of shape [8, 1, 3], but @w is a 'tensor<8x3xf32>'}}
+  %0 = encoder.short_conv %x, @w : tensor<?x8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+encoder.weight @w : tensor<8x1x3xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<8x1x3xf32>
+  encoder.yield %0 : tensor<8x1x3xf32>
+}
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error @+1 {{expects bias of size 8, but @w is a 'tensor<8x1x3xf32>'}}
+  %0 = encoder.short_conv %x, @w bias @w : tensor<?x8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
 // Rows.
+
+// Callers give integers of all tokens.
+func.func @f() {
+  // expected-error @+1 {{expects rows that are tokens, but got 'tensor<?xi32, #encoder.rows<selected>>'}}
+  %0 = encoder.input positions : tensor<?xi32, #encoder.rows<selected>>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<?xi32>) {
+  // expected-error @+1 {{result #0 must be rows (tensor<?xNxf32>, 1 <= N <= 1048576, all tokens or encoded by #encoder.rows) or an integer per token, or per selected one (tensor<?xi32>), but got 'tensor<?xi32, #encoder.rows<picked>>'}}
+  %0 = encoder.select_rows %p : tensor<?xi32> -> tensor<?xi32, #encoder.rows<picked>>
+  return
+}
+
+// -----
+
+encoder.weight @w : tensor<97x4xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<97x4xf32>
+  encoder.yield %0 : tensor<97x4xf32>
+}
+func.func @f(%ids: tensor<?xi32, #encoder.rows<selected>>) {
+  // expected-error @+1 {{expects rows that are tokens, but got 'tensor<?xi32, #encoder.rows<selected>>'}}
+  %0 = encoder.embedding %ids in [@w] : tensor<?xi32, #encoder.rows<selected>> -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{has a gate_bias, but no gate}}
+  %0 = encoder.linear %x, @w bias @b gate_bias @b : tensor<?x4xf32> -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{has a bias, but no gate_bias}}
+  %0 = encoder.linear %x, @w bias @b gate @w : tensor<?x4xf32> -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{has a gate_bias, but no bias}}
+  %0 = encoder.linear %x, @w gate @w gate_bias @b : tensor<?x4xf32> -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{expects a finite epsilon of at least 0, but got 0x7FF8000000000000 : f64}}
+  %0 = encoder.rms_norm %x, @w epsilon 0x7FF8000000000000 : tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{cannot split 4 columns into 3 heads}}
+  %0 = encoder.rms_norm %x, @w heads 3 epsilon 1.0e-5 : tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32>, %p: tensor<?xi32>) {
+  // expected-error @+1 {{cannot split 4 columns into 3 heads}}
+  %0 = encoder.rope %x, %p in @w heads 3 : tensor<?x4xf32>, tensor<?xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x9xf32>, %p: tensor<?xi32>) {
+  // expected-error @+1 {{cannot split heads of size 3 into halves}}
+  %0 = encoder.rope %x, %p in @w heads 3 : tensor<?x9xf32>, tensor<?xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32, #encoder.rows<selected>>, %p: tensor<?xi32>) {
+  // expected-error @+1 {{expects rows that are selected, but got 'tensor<?xi32>'}}
+  %0 = encoder.rope %x, %p in @w heads 2 : tensor<?x4xf32, #encoder.rows<selected>>, tensor<?xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32, #encoder.rows<selected>>) {
+  // expected-error @+1 {{expects rows that are tokens, but got 'tensor<?x4xf32, #encoder.rows<selected>>'}}
+  %0 = encoder.short_conv %x, @w : tensor<?x4xf32, #encoder.rows<selected>> -> tensor<?x4xf32, #encoder.rows<selected>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{expects rows that are tokens or selected, but got 'tensor<?x4xf32, #encoder.rows<picked>>'}}
+  %0 = encoder.short_conv %x, @w : tensor<?x4xf32> -> tensor<?x4xf32, #encoder.rows<picked>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{expects as many columns as 'tensor<?x4xf32>', but got 'tensor<?x5xf32>'}}
+  %0 = encoder.short_conv %x, @w : tensor<?x4xf32> -> tensor<?x5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>, %y: tensor<?x6xf32>) {
+  // expected-error @+1 {{cannot share 3 heads of keys by 4 heads}}
+  %0 = encoder.attention %x, %y, %y heads 4 key_heads 3 scale 1.0 : tensor<?x8xf32>, tensor<?x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>, %y: tensor<?x6xf32>) {
+  // expected-error @+1 {{expects keys of 2 heads of size 2, but got 'tensor<?x6xf32>'}}
+  %0 = encoder.attention %x, %y, %y heads 4 key_heads 2 scale 1.0 : tensor<?x8xf32>, tensor<?x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{attribute 'window' failed to satisfy constraint: 64-bit integer from 0 to 2147483646}}
+  %0 = encoder.attention %x, %x, %x heads 2 scale 1.0 window -1 : tensor<?x4xf32>, tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{cannot select a 'tensor<?x5xf32, #encoder.rows<selected>>' from a 'tensor<?x4xf32>'}}
+  %0 = encoder.select_rows %x : tensor<?x4xf32> -> tensor<?x5xf32, #encoder.rows<selected>>
+  return
+}
+
+// -----
 
 func.func @f(%x: tensor<?x4xf32>) {
   // expected-error @+1 {{changes the rows of 'tensor<?x4xf32>' to those of 'tensor<?x4xf32, #encoder.rows<selected>>'}}
@@ -443,6 +744,14 @@ module attributes {encoder.model = {family = "bert", metadata = "{}"}} {}
 module attributes {encoder.model = {default_output = 0 : i64, family = 7 : i64,
     hidden = 24 : i64, layers = 2 : i64, max_tokens = 70 : i64, metadata = "{}",
     pad_id = 0 : i64, token_types = 2 : i64, vocabulary = 9 : i64}} {}
+
+// -----
+
+// expected-error @+1 {{encoder.model expects attended_length without a value, but got true}}
+module attributes {encoder.model = {attended_length = true, family = "bert",
+    default_output = 0 : i64, hidden = 24 : i64, layers = 2 : i64,
+    max_tokens = 70 : i64, metadata = "{}", pad_id = 0 : i64,
+    token_types = 2 : i64, vocabulary = 9 : i64}} {}
 
 // -----
 
