@@ -13,6 +13,19 @@ encoder.weight @g : tensor<8xf32> {
   encoder.yield %0 : tensor<8xf32>
 }
 
+encoder.weight @h : tensor<4xf32> {
+  %0 = encoder.tensor "h" in "model.safetensors" : tensor<4xf32>
+  encoder.yield %0 : tensor<4xf32>
+}
+encoder.weight @conv : tensor<8x1x3xf32> {
+  %0 = encoder.tensor "conv" in "model.safetensors" : tensor<8x1x3xf32>
+  encoder.yield %0 : tensor<8x1x3xf32>
+}
+encoder.weight @rope : tensor<64x4xf32> {
+  %0 = encoder.rope_table theta 1.0e4 : tensor<64x4xf32>
+  encoder.yield %0 : tensor<64x4xf32>
+}
+
 // First tokens alone: query, projection and norm are computed for selected
 // rows, keys and values for all; the tail for all rows has no reader left.
 // CHECK-LABEL: func.func @first_token
@@ -36,6 +49,75 @@ func.func @first_token(%x: !rows) {
   %o = encoder.linear %a, @w residual %x : !rows : !rows -> !rows
   %n = encoder.layer_norm %o, @g epsilon 1.0e-12 : !rows
   %f = encoder.first %n : !rows -> !sequences
+  encoder.output "cls" %f : !sequences
+  return
+}
+
+// Queries are rotated by the positions of their rows; keys by those of all.
+// Norms of heads and a window change nothing.
+// CHECK-LABEL: func.func @rotated_queries
+//  CHECK-SAME:   (%[[X:.*]]: tensor<?x8xf32>)
+//  CHECK-NEXT:   %[[P:.*]] = encoder.input positions
+//  CHECK-NEXT:   %[[K:.*]] = encoder.linear %[[X]], @w {name = "key"}
+//  CHECK-NEXT:   %[[KR:.*]] = encoder.rope %[[K]], %[[P]] in @rope heads 2 : tensor<?x8xf32>, tensor<?xi32>
+//  CHECK-NEXT:   %[[V:.*]] = encoder.linear %[[X]], @w {name = "value"}
+//  CHECK-NEXT:   %[[S:.*]] = encoder.select_rows %[[X]]
+//  CHECK-NEXT:   %[[Q:.*]] = encoder.linear %[[S]], @w {name = "query"}
+//  CHECK-NEXT:   %[[N:.*]] = encoder.rms_norm %[[Q]], @h heads 2 {{.*}} : tensor<?x8xf32, #encoder.rows<selected>>
+//  CHECK-NEXT:   %[[PS:.*]] = encoder.select_rows %[[P]] : tensor<?xi32> -> tensor<?xi32, #encoder.rows<selected>>
+//  CHECK-NEXT:   %[[QR:.*]] = encoder.rope %[[N]], %[[PS]] in @rope heads 2 : tensor<?x8xf32, #encoder.rows<selected>>, tensor<?xi32, #encoder.rows<selected>>
+//  CHECK-NEXT:   encoder.attention %[[QR]], %[[KR]], %[[V]] heads 2 scale 5.000000e-01 window 3 : tensor<?x8xf32, #encoder.rows<selected>>, tensor<?x8xf32>
+//  CHECK-NEXT:   encoder.first
+func.func @rotated_queries(%x: !rows) {
+  %p = encoder.input positions : tensor<?xi32>
+  %q = encoder.linear %x, @w {name = "query"} : !rows -> !rows
+  %n = encoder.rms_norm %q, @h heads 2 epsilon 1.0e-5 : !rows
+  %qr = encoder.rope %n, %p in @rope heads 2 : !rows, tensor<?xi32>
+  %k = encoder.linear %x, @w {name = "key"} : !rows -> !rows
+  %kr = encoder.rope %k, %p in @rope heads 2 : !rows, tensor<?xi32>
+  %v = encoder.linear %x, @w {name = "value"} : !rows -> !rows
+  %a = encoder.attention %qr, %kr, %v heads 2 scale 0.5 window 3
+      : !rows, !rows
+  %f = encoder.first %a : !rows -> !sequences
+  encoder.output "cls" %f : !sequences
+  return
+}
+
+// A convolution reads neighbours, so what it sums stays for all rows; its scale
+// and all behind it are computed for selected rows.
+// CHECK-LABEL: func.func @short_convolution
+//  CHECK-SAME:   (%[[X:.*]]: tensor<?x8xf32>)
+//  CHECK-NEXT:   %[[N:.*]] = encoder.rms_norm %[[X]], @g
+//  CHECK-NEXT:   %[[G:.*]] = encoder.linear %[[N]], @w gate @w {name = "input"} : tensor<?x8xf32> ->
+//  CHECK-NEXT:   %[[SN:.*]] = encoder.select_rows %[[N]]
+//  CHECK-NEXT:   %[[SCALE:.*]] = encoder.linear %[[SN]], @w {name = "scale"}
+//  CHECK-NEXT:   %[[C:.*]] = encoder.short_conv %[[G]], @conv : tensor<?x8xf32> -> tensor<?x8xf32, #encoder.rows<selected>>
+//  CHECK-NEXT:   %[[M:.*]] = encoder.multiply %[[SCALE]], %[[C]] : tensor<?x8xf32, #encoder.rows<selected>>
+//  CHECK-NEXT:   %[[SX:.*]] = encoder.select_rows %[[X]]
+//  CHECK-NEXT:   encoder.linear %[[M]], @w residual %[[SX]]
+//  CHECK-NEXT:   encoder.first
+func.func @short_convolution(%x: !rows) {
+  %n = encoder.rms_norm %x, @g epsilon 1.0e-5 : !rows
+  %g = encoder.linear %n, @w gate @w {name = "input"} : !rows -> !rows
+  %c = encoder.short_conv %g, @conv : !rows -> !rows
+  %s = encoder.linear %n, @w {name = "scale"} : !rows -> !rows
+  %m = encoder.multiply %s, %c : !rows
+  %o = encoder.linear %m, @w residual %x : !rows : !rows -> !rows
+  %f = encoder.first %o : !rows -> !sequences
+  encoder.output "cls" %f : !sequences
+  return
+}
+
+// Behind attention, a convolution of the last layer needs all of its rows.
+// CHECK-LABEL: func.func @attention_below_convolution
+//       CHECK:   encoder.attention {{.*}} : tensor<?x8xf32>, tensor<?x8xf32>
+//  CHECK-NEXT:   encoder.short_conv {{.*}} -> tensor<?x8xf32, #encoder.rows<selected>>
+//   CHECK-NOT:   encoder.attention
+//       CHECK:   return
+func.func @attention_below_convolution(%x: !rows) {
+  %a = encoder.attention %x, %x, %x heads 2 scale 0.5 : !rows, !rows
+  %c = encoder.short_conv %a, @conv : !rows -> !rows
+  %f = encoder.first %c : !rows -> !sequences
   encoder.output "cls" %f : !sequences
   return
 }
@@ -170,7 +252,7 @@ func.func @negative_mean(%x: !rows) {
   return
 }
 
-// Without attention a tail saves nothing that gathering rows does not save.
+// Without attention or convolution a tail saves nothing that gathering rows does not save.
 // CHECK-LABEL: func.func @negative_no_attention
 //  CHECK-NEXT:   encoder.layer_norm
 //  CHECK-NEXT:   encoder.first

@@ -166,3 +166,71 @@ encoder.weight @q2 : tensor<8x8xf32> {
   %0 = encoder.tensor "q2" in "model.safetensors" : tensor<8x8xf32>
   encoder.yield %0 : tensor<8x8xf32>
 }
+
+// -----
+
+!rows = tensor<?x8xf32>
+
+// A rotation of half a vector is half the rotation, bit by bit.
+// CHECK-LABEL: func.func @query_is_rotated
+//       CHECK:   encoder.attention {{.*}} scale 1.000000e+00
+//       CHECK: encoder.scale %{{.*}} by 5.000000e-01
+func.func @query_is_rotated(%x: !rows, %k: !rows, %p: tensor<?xi32>) -> !rows {
+  %q = encoder.linear %x, @q : !rows -> !rows
+  %r = encoder.rope %q, %p in @rope heads 2 : !rows, tensor<?xi32>
+  %0 = encoder.attention %r, %k, %k heads 2 scale 0.5 : !rows, !rows
+  return %0 : !rows
+}
+encoder.weight @q : tensor<8x8xf32> {
+  %0 = encoder.tensor "q" in "model.safetensors" : tensor<8x8xf32>
+  encoder.yield %0 : tensor<8x8xf32>
+}
+encoder.weight @rope : tensor<64x4xf32> {
+  %0 = encoder.rope_table theta 1.0e4 : tensor<64x4xf32>
+  encoder.yield %0 : tensor<64x4xf32>
+}
+
+// -----
+
+!rows = tensor<?x8xf32>
+
+// The norm of a head would undo a scale in front of it. A rotation or product
+// that something else reads must not change.
+// CHECK-LABEL: func.func @negative_other_queries
+//       CHECK:   encoder.attention {{.*}} scale 5.000000e-01
+//       CHECK:   encoder.attention {{.*}} scale 2.500000e-01
+//       CHECK:   encoder.attention {{.*}} scale 1.250000e-01
+//   CHECK-NOT:   encoder.scale
+func.func @negative_other_queries(%x: !rows, %k: !rows, %p: tensor<?xi32>)
+    -> (!rows, !rows, !rows, !rows) {
+  %q0 = encoder.linear %x, @q0 : !rows -> !rows
+  %n0 = encoder.rms_norm %q0, @g heads 2 epsilon 1.0e-5 : !rows
+  %r0 = encoder.rope %n0, %p in @rope heads 2 : !rows, tensor<?xi32>
+  %0 = encoder.attention %r0, %k, %k heads 2 scale 0.5 : !rows, !rows
+  %q1 = encoder.linear %x, @q1 : !rows -> !rows
+  %r1 = encoder.rope %q1, %p in @rope heads 2 : !rows, tensor<?xi32>
+  %1 = encoder.attention %r1, %k, %k heads 2 scale 0.25 : !rows, !rows
+  %q2 = encoder.linear %x, @q2 gate @q1 : !rows -> !rows
+  %2 = encoder.attention %q2, %k, %k heads 2 scale 0.125 : !rows, !rows
+  return %0, %1, %2, %r1 : !rows, !rows, !rows, !rows
+}
+encoder.weight @q0 : tensor<8x8xf32> {
+  %0 = encoder.tensor "q0" in "model.safetensors" : tensor<8x8xf32>
+  encoder.yield %0 : tensor<8x8xf32>
+}
+encoder.weight @q1 : tensor<8x8xf32> {
+  %0 = encoder.tensor "q1" in "model.safetensors" : tensor<8x8xf32>
+  encoder.yield %0 : tensor<8x8xf32>
+}
+encoder.weight @q2 : tensor<8x8xf32> {
+  %0 = encoder.tensor "q2" in "model.safetensors" : tensor<8x8xf32>
+  encoder.yield %0 : tensor<8x8xf32>
+}
+encoder.weight @g : tensor<4xf32> {
+  %0 = encoder.tensor "g" in "model.safetensors" : tensor<4xf32>
+  encoder.yield %0 : tensor<4xf32>
+}
+encoder.weight @rope : tensor<64x4xf32> {
+  %0 = encoder.rope_table theta 1.0e4 : tensor<64x4xf32>
+  encoder.yield %0 : tensor<64x4xf32>
+}

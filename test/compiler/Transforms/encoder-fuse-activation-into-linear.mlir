@@ -97,3 +97,13 @@ func.func @negative_input_is_no_linear(%x: !out) -> !out {
   %1 = encoder.activation gelu %0 : !out
   return %1 : !out
 }
+
+// The activation of a gated linear is that of the gate, not of the product.
+// CHECK-LABEL: func.func @negative_linear_has_gate
+//       CHECK:   encoder.linear %{{.*}}, @w gate @w :
+//  CHECK-NEXT:   encoder.activation gelu
+func.func @negative_linear_has_gate(%x: !in) -> !out {
+  %0 = encoder.linear %x, @w gate @w : !in -> !out
+  %1 = encoder.activation gelu %0 : !out
+  return %1 : !out
+}

@@ -62,6 +62,17 @@ func.func @linear_has_activation(%x: !in, %y: !out) -> !out {
   return %1 : !out
 }
 
+// Of a gated linear, the residual is added to the product.
+// CHECK-LABEL: func.func @linear_has_gate
+//       CHECK:   encoder.linear %{{.*}}, @w gate @w activation silu residual %{{.*}} precision bf16 :
+//  CHECK-NEXT:   return
+func.func @linear_has_gate(%x: !in, %y: !out) -> !out {
+  %0 = encoder.linear %x, @w gate @w activation silu precision bf16
+      : !in -> !out
+  %1 = encoder.add %0, %y : !out
+  return %1 : !out
+}
+
 // Of two linears one is the residual of the other.
 // CHECK-LABEL: func.func @sum_of_two_linears
 //       CHECK:   %[[R:.*]] = encoder.linear

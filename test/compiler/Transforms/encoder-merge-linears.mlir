@@ -206,3 +206,78 @@ encoder.weight @w_w.weight : tensor<8x8xf32> {
   %0 = encoder.tensor "other" in "model.safetensors" : tensor<8x8xf32>
   encoder.yield %0 : tensor<8x8xf32>
 }
+
+// -----
+
+!rows = tensor<?x8xf32>
+
+// Heads that are normalized or rotated lie row by row, keys and values that
+// attention reads at once do not; and a gate stays with its linear, a precision
+// with its own.
+// CHECK-LABEL: func.func @negative_other_layouts
+//   CHECK-COUNT-6: encoder.linear {{.*}} -> tensor<?x8xf32>
+//   CHECK-NOT:   encoder.columns
+//       CHECK:   return
+func.func @negative_other_layouts(%x: !rows, %positions: tensor<?xi32>) {
+  %q = encoder.linear %x, @w : !rows -> !rows
+  %qn = encoder.rms_norm %q, @g heads 2 epsilon 1.0e-5 : !rows
+  %k = encoder.linear %x, @w : !rows -> !rows
+  %kr = encoder.rope %k, %positions in @rope heads 2 : !rows, tensor<?xi32>
+  %v = encoder.linear %x, @w : !rows -> !rows
+  %0 = encoder.attention %qn, %kr, %v heads 2 scale 1.0 : !rows, !rows
+  %gated = encoder.linear %x, @w gate @w : !rows -> !rows
+  %also = encoder.linear %x, @w gate @w : !rows -> !rows
+  %low = encoder.linear %x, @w precision bf16 : !rows -> !rows
+  %1 = encoder.attention %gated, %also, %also heads 2 scale 1.0 : !rows, !rows
+  %2 = encoder.attention %low, %1, %1 heads 2 scale 1.0 : !rows, !rows
+  %3 = encoder.add %0, %2 : !rows
+  %p = encoder.pick %3 : !rows -> tensor<?x8xf32, #encoder.rows<picked>>
+  encoder.output "tokens" %p : tensor<?x8xf32, #encoder.rows<picked>>
+  return
+}
+encoder.weight @w : tensor<8x8xf32> {
+  %0 = encoder.tensor "w" in "model.safetensors" : tensor<8x8xf32>
+  encoder.yield %0 : tensor<8x8xf32>
+}
+encoder.weight @g : tensor<4xf32> {
+  %0 = encoder.tensor "g" in "model.safetensors" : tensor<4xf32>
+  encoder.yield %0 : tensor<4xf32>
+}
+encoder.weight @rope : tensor<64x4xf32> {
+  %0 = encoder.rope_table theta 1.0e4 : tensor<64x4xf32>
+  encoder.yield %0 : tensor<64x4xf32>
+}
+
+// -----
+
+!rows = tensor<?x8xf32>
+
+// Grouped heads: keys and values have fewer columns than the query. All three
+// keep their precision.
+// CHECK-LABEL: func.func @grouped_heads
+//       CHECK:   %[[QKV:.*]] = encoder.linear %{{.*}}, @q_k_v.weight precision bf16 {{.*}} : tensor<?x8xf32> -> tensor<?x16xf32>
+//       CHECK:   encoder.columns %[[QKV]] from 0 {{.*}} -> tensor<?x8xf32>
+//       CHECK:   encoder.columns %[[QKV]] from 8 {{.*}} -> tensor<?x4xf32>
+//       CHECK:   encoder.columns %[[QKV]] from 12 {{.*}} -> tensor<?x4xf32>
+func.func @grouped_heads(%x: !rows) {
+  %q = encoder.linear %x, @q precision bf16 : !rows -> !rows
+  %k = encoder.linear %x, @k precision bf16 : !rows -> tensor<?x4xf32>
+  %v = encoder.linear %x, @v precision bf16 : !rows -> tensor<?x4xf32>
+  %a = encoder.attention %q, %k, %v heads 4 key_heads 2 scale 1.0
+      : !rows, tensor<?x4xf32>
+  %p = encoder.pick %a : !rows -> tensor<?x8xf32, #encoder.rows<picked>>
+  encoder.output "tokens" %p : tensor<?x8xf32, #encoder.rows<picked>>
+  return
+}
+encoder.weight @q : tensor<8x8xf32> {
+  %0 = encoder.tensor "q" in "model.safetensors" : tensor<8x8xf32>
+  encoder.yield %0 : tensor<8x8xf32>
+}
+encoder.weight @k : tensor<4x8xf32> {
+  %0 = encoder.tensor "k" in "model.safetensors" : tensor<4x8xf32>
+  encoder.yield %0 : tensor<4x8xf32>
+}
+encoder.weight @v : tensor<4x8xf32> {
+  %0 = encoder.tensor "v" in "model.safetensors" : tensor<4x8xf32>
+  encoder.yield %0 : tensor<4x8xf32>
+}
