@@ -1,10 +1,14 @@
 //===- PeakFlops.cpp - what the machine's multiply-adds could do ----------===//
 
 #include "runtime/tools/PeakFlops.h"
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <immintrin.h>
+#include <numeric>
+#include <sys/syscall.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace encast::tools {
@@ -55,41 +59,135 @@ int64_t multiplySse2(int64_t rounds) {
   return rounds * kSums * 2 * 4;
 }
 
-bool hasAvx512() { return __builtin_cpu_supports("avx512f"); }
-bool hasAvx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+/// As in the kernels: eight tiles of 16 rows of 64 bytes.
+struct alignas(64) TileConfiguration {
+  uint8_t palette = 1, startRow = 0, reserved[14] = {};
+  uint16_t rowBytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+constexpr int64_t kTileProduct = 2 * 16 * 16 * 32; // operations
+
+/// Four sums and two factors; their contents do not matter.
+__attribute__((target("amx-tile,amx-bf16"))) int64_t
+multiplyTiles(int64_t rounds) {
+  static const TileConfiguration configuration;
+  _tile_loadconfig(&configuration);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  for (int64_t i = 0; i < rounds; ++i) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  _tile_release();
+  return rounds * 4 * kTileProduct;
 }
 
-/// Operations per nanosecond of the calling thread.
-double measureThread() {
-  constexpr int64_t rounds = 100000;
-  auto begin = std::chrono::steady_clock::now();
-  int64_t operations = hasAvx512() ? multiplyAvx512(rounds)
-                       : hasAvx2() ? multiplyAvx2(rounds)
-                                   : multiplySse2(rounds);
-  std::chrono::duration<double, std::nano> taken =
-      std::chrono::steady_clock::now() - begin;
-  return operations / taken.count();
+__attribute__((target("amx-tile,amx-bf16"))) int64_t
+multiplyLoadedTiles(int64_t rounds) {
+  static const TileConfiguration configuration;
+  alignas(64) static const uint16_t operands[4][16 * 32] = {};
+  _tile_loadconfig(&configuration);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (int64_t i = 0; i < rounds; ++i) {
+    _tile_loadd(4, operands[0], 64);
+    _tile_loadd(5, operands[1], 64);
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_loadd(6, operands[2], 64);
+    _tile_dpbf16ps(1, 4, 6);
+    _tile_loadd(7, operands[3], 64);
+    _tile_dpbf16ps(2, 7, 5);
+    _tile_dpbf16ps(3, 7, 6);
+  }
+  _tile_release();
+  return rounds * 4 * kTileProduct;
+}
+
+/// The right to use tiles; without it their first use is illegal.
+bool requestTiles() {
+  constexpr long requestPermission = 0x1023, tileData = 18;
+  return syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
+}
+
+/// Sum over threads of operations per nanosecond.
+template <typename Function>
+double measureThreads(int threads, Function multiply) {
+  std::vector<double> rates(threads);
+  std::atomic<int> ready{0};
+  auto measure = [&](int thread) {
+    for (++ready; ready < threads;)
+      std::this_thread::yield();
+    auto begin = std::chrono::steady_clock::now();
+    int64_t operations = multiply();
+    std::chrono::duration<double, std::nano> taken =
+        std::chrono::steady_clock::now() - begin;
+    rates[thread] = operations / taken.count();
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i)
+    others.emplace_back(measure, i);
+  measure(0);
+  for (std::thread &other : others)
+    other.join();
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
 } // namespace
 
-double measurePeak(int threads) {
-  std::vector<double> rates(threads);
-  std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i)
-    others.emplace_back([&rates, i] { rates[i] = measureThread(); });
-  rates[0] = measureThread();
-  for (std::thread &other : others)
-    other.join();
-  double sum = 0;
-  for (double rate : rates)
-    sum += rate;
-  return sum;
+const char *multiplierName(Multiplier multiplier) {
+  static const char *const names[] = {"sse2", "avx2", "avx512", "amx-bf16"};
+  return names[static_cast<int>(multiplier)];
 }
 
-const char *peakInstructions() {
-  return hasAvx512() ? "avx512" : hasAvx2() ? "avx2" : "sse2";
+bool canMultiply(Multiplier multiplier) {
+  switch (multiplier) {
+  case Multiplier::Sse2:
+    return true;
+  case Multiplier::Avx2:
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  case Multiplier::Avx512:
+    return __builtin_cpu_supports("avx512f");
+  case Multiplier::AmxBf16:
+    return requestTiles() && __builtin_cpu_supports("amx-bf16");
+  }
+  return false;
+}
+
+Multiplier widestMultiplier() {
+  for (Multiplier wide : {Multiplier::Avx512, Multiplier::Avx2})
+    if (canMultiply(wide))
+      return wide;
+  return Multiplier::Sse2;
+}
+
+double measurePeak(Multiplier multiplier, int threads) {
+  return measureThreads(threads, [multiplier] {
+    switch (multiplier) {
+    case Multiplier::Sse2:
+      return multiplySse2(100000);
+    case Multiplier::Avx2:
+      return multiplyAvx2(100000);
+    case Multiplier::Avx512:
+      return multiplyAvx512(100000);
+    case Multiplier::AmxBf16:
+      break;
+    }
+    return multiplyTiles(10000);
+  });
+}
+
+double measureTileLoads(int threads) {
+  // About 40 microseconds.
+  return measureThreads(threads, [] { return multiplyLoadedTiles(1500); });
 }
 
 } // namespace encast::tools

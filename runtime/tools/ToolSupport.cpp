@@ -232,6 +232,17 @@ std::vector<encast_step_stats> stepStats(encast_session *session) {
   return steps;
 }
 
+void beginStepRow(JsonWriter &json, const encast_step_stats &step,
+                  int64_t nanoseconds, int64_t flops) {
+  json.StartObject();
+  json.string("step", step.step);
+  json.string("name", step.name);
+  json.string("kernel", step.kernel);
+  json.integer("layer", step.layer);
+  json.integer("nanoseconds", nanoseconds);
+  json.integer("flops", flops);
+}
+
 encast_session_stats_t sessionStats(encast_session *session) {
   encast_session_stats_t stats = {};
   stats.size = sizeof(stats);

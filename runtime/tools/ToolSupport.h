@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <rapidjson/prettywriter.h>
+#include <rapidjson/stringbuffer.h>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,30 @@ std::string onlyArgument(int argc, char **argv, int first, const char *usage);
 
 /// Prints `text` on standard output, and fails if it does not get there.
 void printOutput(const std::string &text);
+
+/// JSON text, built member by member.
+class JsonWriter : public rapidjson::PrettyWriter<rapidjson::StringBuffer> {
+public:
+  JsonWriter() : PrettyWriter(buffer) {}
+  void string(const char *name, const char *value) {
+    Key(name);
+    String(value);
+  }
+  void integer(const char *name, int64_t value) {
+    Key(name);
+    Int64(value);
+  }
+  void number(const char *name, double value) {
+    Key(name);
+    Double(value);
+  }
+  std::string text() const {
+    return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+  }
+
+private:
+  rapidjson::StringBuffer buffer;
+};
 
 /// A file that appears under its name only after commit().
 class OutputFile {
@@ -100,6 +126,10 @@ Session createSession(encast_model *model, const std::string &path,
                       int64_t threads, int64_t memoryCap);
 /// All rows of encast_session_step.
 std::vector<encast_step_stats> stepStats(encast_session *session);
+/// Begins the object of a row of `steps` in JSON results: what it is, its flops
+/// and its time. The caller ends it.
+void beginStepRow(JsonWriter &json, const encast_step_stats &step,
+                  int64_t nanoseconds, int64_t flops);
 encast_session_stats_t sessionStats(encast_session *session);
 
 } // namespace encast::tools

@@ -1,8 +1,11 @@
 //===- encast-bench.cpp - how fast an artifact runs -----------------------===//
 ///
 /// \file
-/// Lengths and the peak of multiply-adds take turns, so that all see the same
-/// moods of the machine; each number is the median of its samples.
+/// Lengths and the peaks of multiply-adds take turns, so that all see the same
+/// moods of the machine; each number is the median of its samples. The limit of
+/// a step is the time that its matrix products take at the peak of the
+/// instructions that its kernel uses. On AMX tiles, which a neighbour may slow
+/// to a fifth, samples beside a disturbed probe do not count.
 //===----------------------------------------------------------------------===//
 
 #include "runtime/tools/PeakFlops.h"
@@ -12,8 +15,6 @@
 #include <getopt.h>
 #include <map>
 #include <optional>
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/stringbuffer.h>
 
 using namespace encast::tools;
 
@@ -99,38 +100,51 @@ class Case {
 public:
   Case(const Options &options, encast_model *model, int64_t length);
 
+  /// A sample, whose `quiet` is 0.
   void run();
-  int64_t tokens() const { return ids.size(); }
-  double nanoseconds() const { return median(times); }
-  double shortest() const {
-    return *std::min_element(times.begin(), times.end());
-  }
-  size_t samples() const { return times.size(); }
-  void forgetSamples() {
-    times.clear();
-    for (Step &step : steps)
-      step.times.clear();
-  }
-  double flops() const;
+  /// How quiet the machine was around the last sample.
+  void rateLast(double quiet) { samples.back().quiet = quiet; }
+  void forgetSamples() { samples.clear(); }
+  /// Drops samples that were not that quiet, unless hardly any is left.
+  void keepQuiet(double least);
 
-  struct Step {
-    encast_step_stats facts;
-    std::vector<double> times;
-    double nanoseconds() const { return median(times); }
-  };
+  int64_t tokens() const { return ids.size(); }
+  double nanoseconds() const {
+    return medianOf([](const Sample &sample) { return sample.nanoseconds; });
+  }
+  double shortest() const;
+  double flops() const;
+  /// Summed over threads, of the call `index`.
+  double stepNanoseconds(size_t index) const {
+    return medianOf([=](const Sample &sample) { return sample.steps[index]; });
+  }
+  size_t runs() const { return allSamples; }
+  size_t quietRuns() const { return samples.size(); }
 
   const int64_t length;
-  std::vector<Step> steps;
+  std::vector<encast_step_stats> steps; ///< Of the last run.
   int64_t arenaBytes = 0;
   int threads = 0;
 
 private:
+  struct Sample {
+    double nanoseconds, quiet;
+    std::vector<double> steps; ///< Nanoseconds.
+  };
+  template <typename Get> double medianOf(Get get) const {
+    std::vector<double> values;
+    for (const Sample &sample : samples)
+      values.push_back(get(sample));
+    return median(values);
+  }
+
   const std::string where;
   Session session;
   std::vector<int64_t> ids, offsets = {0};
   std::vector<float> rows;
   encast_output_info output;
-  std::vector<double> times;
+  std::vector<Sample> samples;
+  size_t allSamples = 0;
 };
 
 Case::Case(const Options &options, encast_model *model, int64_t length)
@@ -158,8 +172,7 @@ Case::Case(const Options &options, encast_model *model, int64_t length)
         error, where);
   arenaBytes = sessionStats(session.get()).arena_bytes;
   threads = sessionStats(session.get()).threads;
-  for (const encast_step_stats &step : stepStats(session.get()))
-    steps.push_back({step, {}});
+  steps = stepStats(session.get());
 }
 
 void Case::run() {
@@ -170,45 +183,107 @@ void Case::run() {
                           static_cast<int64_t>(rows.size())};
   encast_error error = ENCAST_ERROR_INIT;
   check(encast_run(session.get(), inputs, 2, &target, 1, &error), error, where);
-  times.push_back(sessionStats(session.get()).nanoseconds);
-  std::vector<encast_step_stats> last = stepStats(session.get());
-  for (size_t i = 0; i < last.size(); ++i) {
-    steps[i].facts = last[i];
-    steps[i].times.push_back(last[i].nanoseconds);
-  }
+  double nanoseconds = sessionStats(session.get()).nanoseconds;
+  steps = stepStats(session.get());
+  samples.push_back({nanoseconds, 0, {}});
+  for (const encast_step_stats &step : steps)
+    samples.back().steps.push_back(step.nanoseconds);
+}
+
+void Case::keepQuiet(double least) {
+  constexpr size_t fewest = 3;
+  allSamples = samples.size();
+  std::vector<Sample> quiet;
+  for (const Sample &sample : samples)
+    if (sample.quiet >= least)
+      quiet.push_back(sample);
+  if (quiet.size() >= fewest)
+    samples = quiet;
+}
+
+double Case::shortest() const {
+  double least = samples[0].nanoseconds;
+  for (const Sample &sample : samples)
+    least = std::min(least, sample.nanoseconds);
+  return least;
 }
 
 double Case::flops() const {
   double sum = 0;
-  for (const Step &step : steps)
-    sum += step.facts.flops;
+  for (const encast_step_stats &step : steps)
+    sum += step.flops;
   return sum;
 }
 
-/// All lengths and the peak, in turns.
-struct Measurement {
+/// All lengths and the peaks, in turns.
+class Measurement {
+public:
   std::vector<std::unique_ptr<Case>> cases;
-  std::vector<double> peaks;
 
-  double peak() const { return median(peaks); }
   void measure(int threads);
+  double peak(Multiplier multiplier) const {
+    return median(peaks.at(multiplier));
+  }
+  const std::map<Multiplier, std::vector<double>> &allPeaks() const {
+    return peaks;
+  }
+  /// Nanoseconds on all threads that a call cannot go below.
+  double limit(const encast_step_stats &step) const {
+    return step.flops * products(step) / peak(multiplierOf(step));
+  }
+  double limit(const Case &length) const {
+    double sum = 0;
+    for (const encast_step_stats &step : length.steps)
+      sum += limit(step);
+    return sum;
+  }
+
+private:
+  static double products(const encast_step_stats &step) {
+    return parseKernelName(step.kernel).products;
+  }
+  /// What row programs use is not known; they make few products.
+  static Multiplier multiplierOf(const encast_step_stats &step) {
+    KernelName name = parseKernelName(step.kernel);
+    return *name.arithmetic ? name.multiplier : widestMultiplier();
+  }
+
+  std::map<Multiplier, std::vector<double>> peaks;
 };
 
 void Measurement::measure(int threads) {
-  constexpr double budget = 3e9; // nanoseconds
+  constexpr double budget = 3e9, longRun = 1e9; // nanoseconds
   double round = 0;
   for (auto &length : cases) {
     length->run(); // touches weights and arena
-    length->run();
+    if (length->shortest() < longRun)
+      length->run();
     round += length->shortest();
     length->forgetSamples();
   }
-  int rounds = std::clamp(static_cast<int>(budget / round), 7, 201);
+  peaks[widestMultiplier()];
+  for (const encast_step_stats &step : cases[0]->steps)
+    if (canMultiply(multiplierOf(step)))
+      peaks[multiplierOf(step)];
+  bool usesTiles = peaks.count(Multiplier::AmxBf16);
+  auto probe = [&] { return usesTiles ? measureTileLoads(threads) : 0; };
+  int fewest = round < longRun ? 7 : 3;
+  int rounds = std::clamp(static_cast<int>(budget / round), fewest, 201);
+  double best = 0;
   for (int i = 0; i < rounds; ++i) {
-    for (auto &length : cases)
+    for (auto &length : cases) {
+      double before = probe();
       length->run();
-    peaks.push_back(measurePeak(threads));
+      double after = probe();
+      length->rateLast(std::min(before, after));
+      best = std::max({best, before, after});
+    }
+    for (auto &[multiplier, samples] : peaks)
+      samples.push_back(measurePeak(multiplier, threads));
   }
+  constexpr double quiet = 0.85;
+  for (auto &length : cases)
+    length->keepQuiet(quiet * best);
 }
 
 __attribute__((format(printf, 1, 2))) std::string text(const char *format,
@@ -221,127 +296,145 @@ __attribute__((format(printf, 1, 2))) std::string text(const char *format,
   return line;
 }
 
-constexpr const char *kStepHeader = "   ms/thread   share      GF/s  of peak\n";
+constexpr const char *kStepHeader =
+    "   ms/thread   share      GF/s    limit ms  of limit\n";
 
-/// One line of the table of steps: its share of all threads' time, and of the
-/// peak while it ran.
+/// One line of the table of steps: its share of all threads' time, its limit
+/// and how near it is. Times are in nanoseconds, `nanoseconds` summed over
+/// threads.
 std::string stepLine(const std::string &name, double nanoseconds, double flops,
-                     const Case &length, double peak) {
+                     double limit, const Case &length) {
   double wall = nanoseconds / length.threads;
   std::string line =
       text("%12.3f %5.1f %%", wall * 1e-6, 100 * wall / length.nanoseconds());
-  line += flops > 0 && wall > 0 ? text(" %9.1f %6.1f %%  ", flops / wall,
-                                       100 * flops / wall / peak)
-                                : std::string(20, ' ');
+  line += flops > 0 && wall > 0 ? text(" %9.1f %11.3f %7.1f %%  ", flops / wall,
+                                       limit * 1e-6, 100 * limit / wall)
+                                : std::string(33, ' ');
   return line + name + "\n";
 }
 
-std::string stepsTable(const Case &length, double peak) {
+std::string stepsTable(const Case &length, const Measurement &measured) {
+  struct Total {
+    double nanoseconds = 0, flops = 0, limit = 0;
+  };
   std::string table =
       text("\nsteps at length %ld\n", length.length) + kStepHeader;
-  std::map<std::string, std::pair<double, double>> kernels;
+  std::map<std::string, Total> kernels;
   double sum = 0;
-  for (const Case::Step &step : length.steps) {
-    double nanoseconds = step.nanoseconds();
+  for (size_t i = 0; i < length.steps.size(); ++i) {
+    const encast_step_stats &step = length.steps[i];
+    double nanoseconds = length.stepNanoseconds(i);
     if (!nanoseconds)
       continue;
     sum += nanoseconds;
-    kernels[step.facts.kernel].first += nanoseconds;
-    kernels[step.facts.kernel].second += step.facts.flops;
-    table += stepLine(std::string(step.facts.name) + ": " + step.facts.kernel,
-                      nanoseconds, step.facts.flops, length, peak);
+    double limit = measured.limit(step);
+    Total &total = kernels[step.kernel];
+    total.nanoseconds += nanoseconds;
+    total.flops += step.flops;
+    total.limit += limit;
+    table += stepLine(std::string(step.name) + ": " + step.kernel, nanoseconds,
+                      step.flops, limit, length);
   }
   double rest = length.nanoseconds() * length.threads - sum;
   table += stepLine("waiting for other threads, checks, control tables",
-                    std::max(rest, 0.0), 0, length, peak);
+                    std::max(rest, 0.0), 0, 0, length);
   table += text("\nkernels at length %ld\n", length.length) + kStepHeader;
   for (const auto &[name, total] : kernels)
-    table += stepLine(name, total.first, total.second, length, peak);
+    table +=
+        stepLine(name, total.nanoseconds, total.flops, total.limit, length);
   return table;
 }
 
 std::string resultText(const Options &options, const Measurement &measured,
                        const encast_model_info_t &info) {
   const Case &first = *measured.cases[0];
-  double peak = measured.peak();
   std::string result =
-      text("%s: %s, variant %s, %d threads, batch %ld; peak of multiply-adds "
-           "(%s) %.1f GF/s\n",
+      text("%s: %s, variant %s, %d threads, batch %ld; peak of multiply-adds:",
            options.model.c_str(), info.family, info.variant, first.threads,
-           options.batch, peakInstructions(), peak);
-  result += "  length   median ms      min ms    tokens/s      GF/s  of peak  "
-            "arena MB  runs\n";
+           options.batch);
+  const char *separator = "";
+  for (const auto &peak : measured.allPeaks()) {
+    result += text("%s %s %.1f GF/s", separator, multiplierName(peak.first),
+                   measured.peak(peak.first));
+    separator = ",";
+  }
+  result +=
+      "\n  length   median ms      min ms    tokens/s      GF/s    limit ms"
+      "  of limit  arena MB  quiet runs\n";
   for (const auto &length : measured.cases) {
-    double rate = length->flops() / length->nanoseconds();
+    double median = length->nanoseconds(), limit = measured.limit(*length);
     result += text(
-        "%8ld %11.3f %11.3f %11.0f %9.1f %6.1f %% %9.1f %5zu\n", length->length,
-        length->nanoseconds() * 1e-6, length->shortest() * 1e-6,
-        length->tokens() / length->nanoseconds() * 1e9, rate, 100 * rate / peak,
-        length->arenaBytes / 1e6, length->samples());
+        "%8ld %11.3f %11.3f %11.0f %9.1f %11.3f %7.1f %% %9.1f %5zu of %zu\n",
+        length->length, median * 1e-6, length->shortest() * 1e-6,
+        length->tokens() / median * 1e9, length->flops() / median, limit * 1e-6,
+        100 * limit / median, length->arenaBytes / 1e6, length->quietRuns(),
+        length->runs());
   }
   for (const auto &length : measured.cases)
     if (options.steps)
-      result += stepsTable(*length, peak);
+      result += stepsTable(*length, measured);
   return result;
 }
 
-std::string resultJson(const Options &options, const Measurement &measured,
-                       const encast_model_info_t &info) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::PrettyWriter<rapidjson::StringBuffer> json(buffer);
-  auto number = [&](const char *name, double value) {
-    json.Key(name);
-    json.Double(value);
-  };
-  auto integer = [&](const char *name, int64_t value) {
-    json.Key(name);
-    json.Int64(value);
-  };
-  auto string = [&](const char *name, const char *value) {
-    json.Key(name);
-    json.String(value);
-  };
+void writeLength(JsonWriter &json, const Case &length,
+                 const Measurement &measured) {
+  double median = length.nanoseconds(), limit = measured.limit(length);
   json.StartObject();
-  integer("schema", 1);
-  string("model", options.model.c_str());
-  string("artifact_id", info.artifact_id);
-  string("variant", info.variant);
-  integer("threads", measured.cases[0]->threads);
-  integer("batch", options.batch);
-  string("peak_instructions", peakInstructions());
-  number("peak_gflops", measured.peak());
-  json.Key("lengths");
+  json.integer("length", length.length);
+  json.integer("tokens", length.tokens());
+  json.integer("runs", length.runs());
+  json.integer("quiet_runs", length.quietRuns());
+  json.number("median_nanoseconds", median);
+  json.number("min_nanoseconds", length.shortest());
+  json.number("tokens_per_second", length.tokens() / median * 1e9);
+  json.number("flops", length.flops());
+  json.number("share_of_peak",
+              length.flops() / median / measured.peak(widestMultiplier()));
+  json.number("limit_nanoseconds", limit);
+  json.number("share_of_limit", limit / median);
+  json.integer("arena_bytes", length.arenaBytes);
+  json.Key("steps");
   json.StartArray();
-  for (const auto &length : measured.cases) {
-    json.StartObject();
-    integer("length", length->length);
-    integer("tokens", length->tokens());
-    integer("runs", length->samples());
-    number("median_nanoseconds", length->nanoseconds());
-    number("min_nanoseconds", length->shortest());
-    number("tokens_per_second", length->tokens() / length->nanoseconds() * 1e9);
-    number("flops", length->flops());
-    number("share_of_peak",
-           length->flops() / length->nanoseconds() / measured.peak());
-    integer("arena_bytes", length->arenaBytes);
-    json.Key("steps");
-    json.StartArray();
-    for (const Case::Step &step : length->steps) {
-      json.StartObject();
-      string("step", step.facts.step);
-      string("name", step.facts.name);
-      string("kernel", step.facts.kernel);
-      integer("layer", step.facts.layer);
-      number("nanoseconds", step.nanoseconds());
-      integer("flops", step.facts.flops);
-      json.EndObject();
-    }
-    json.EndArray();
+  for (size_t i = 0; i < length.steps.size(); ++i) {
+    const encast_step_stats &step = length.steps[i];
+    beginStepRow(json, step, static_cast<int64_t>(length.stepNanoseconds(i)),
+                 step.flops);
+    json.string("arithmetic", parseKernelName(step.kernel).arithmetic);
+    json.number("limit_nanoseconds", measured.limit(step) * length.threads);
     json.EndObject();
   }
   json.EndArray();
   json.EndObject();
-  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+}
+
+std::string resultJson(const Options &options, const Measurement &measured,
+                       const encast_model_info_t &info) {
+  JsonWriter json;
+  json.StartObject();
+  json.integer("schema", 1);
+  json.string("model", options.model.c_str());
+  json.string("artifact_id", info.artifact_id);
+  json.string("variant", info.variant);
+  json.integer("threads", measured.cases[0]->threads);
+  json.integer("batch", options.batch);
+  json.string("peak_instructions", multiplierName(widestMultiplier()));
+  json.number("peak_gflops", measured.peak(widestMultiplier()));
+  json.Key("peaks");
+  json.StartArray();
+  for (const auto &peak : measured.allPeaks()) {
+    json.StartObject();
+    json.string("instructions", multiplierName(peak.first));
+    json.number("gflops", measured.peak(peak.first));
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("lengths");
+  json.StartArray();
+  for (const auto &length : measured.cases)
+    writeLength(json, *length, measured);
+  json.EndArray();
+  json.EndObject();
+  return json.text();
 }
 
 } // namespace

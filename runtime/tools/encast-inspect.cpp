@@ -8,15 +8,15 @@
 #include "runtime/src/Errors.h"
 #include "runtime/src/MappedFile.h"
 #include "runtime/src/MemoryFormula.h"
+#include "runtime/tools/KernelName.h"
 #include "runtime/tools/ToolSupport.h"
 #include <cinttypes>
 #include <cstdarg>
 #include <cstring>
 #include <getopt.h>
 #include <iterator>
-#include <rapidjson/prettywriter.h>
+#include <map>
 #include <rapidjson/reader.h>
-#include <rapidjson/stringbuffer.h>
 
 using namespace encast;
 using namespace encast::tools;
@@ -218,6 +218,33 @@ bool parseMetadata(const char *metadata, Handler &handler) {
   return !reader.Parse<flags>(stream, handler).IsError();
 }
 
+/// The integers among the members of the metadata.
+struct MetadataIntegers
+    : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, MetadataIntegers> {
+  std::map<std::string, std::string> values;
+
+  explicit MetadataIntegers(const char *metadata) {
+    parseMetadata(metadata, *this);
+  }
+  bool Key(const char *text, rapidjson::SizeType size, bool) {
+    key.assign(text, size);
+    return true;
+  }
+  bool RawNumber(const char *text, rapidjson::SizeType size, bool) {
+    if (depth == 1)
+      values[key].assign(text, size);
+    return true;
+  }
+  bool StartObject() { return ++depth; }
+  bool EndObject(rapidjson::SizeType) { return depth--; }
+  bool StartArray() { return ++depth; }
+  bool EndArray(rapidjson::SizeType) { return depth--; }
+
+private:
+  std::string key;
+  int depth = 0;
+};
+
 bool isJson(const char *metadata) {
   rapidjson::BaseReaderHandler<> ignore;
   return parseMetadata(metadata, ignore);
@@ -244,6 +271,38 @@ std::string metadataText(const ArtifactView &view) {
   return result;
 }
 
+/// Bytes of the weights that a variant reads, each blob once: with tables of
+/// rotary positions, which are weights.
+int64_t weightBytes(const ArtifactView &view,
+                    const encast_abi_variant &variant) {
+  std::vector<bool> counted(view->blobs.count);
+  const auto *blobs = view.rows<encast_abi_blob>(view->blobs);
+  const auto *weights = view.rows<encast_abi_weight>(variant.weights);
+  int64_t bytes = 0;
+  for (uint64_t i = 0; i < variant.weights.count; ++i) {
+    if (!counted[weights[i].blob])
+      bytes += blobs[weights[i].blob].size;
+    counted[weights[i].blob] = true;
+  }
+  return bytes;
+}
+
+/// "bf16x3w (84 calls), f32 (12 calls)"
+std::string arithmeticText(const ArtifactView &view,
+                           const encast_abi_variant &variant) {
+  std::map<std::string, int> counts;
+  const auto *calls = view.rows<encast_abi_call>(variant.calls);
+  for (uint64_t i = 0; i < variant.calls.count; ++i) {
+    const char *name = parseKernelName(view.string(calls[i].kernel)).arithmetic;
+    if (*name && (calls[i].flops_per_row || calls[i].flops_per_row_and_key))
+      ++counts[name];
+  }
+  std::vector<std::string> list;
+  for (const auto &[name, count] : counts)
+    list.push_back(text("%s (%d calls)", name.c_str(), count));
+  return list.empty() ? "no kernel" : joined(list, ", ");
+}
+
 std::string variantText(const ArtifactView &view,
                         const encast_abi_variant &variant) {
   std::string result =
@@ -253,7 +312,7 @@ std::string variantText(const ArtifactView &view,
             "line rounded up to 64:\n";
   result +=
       text("    control tables: 6 of up to 4*T, %" PRId64 "*T + %" PRId64
-           "*B in all\n",
+           "*B + 4 in all\n",
            runtime::kControlBytesPerToken, runtime::kControlBytesPerSequence);
   for (const Colour &colour : coloursOf(view, variant)) {
     std::string forms = joined(colour.forms, ", ");
@@ -267,6 +326,11 @@ std::string variantText(const ArtifactView &view,
   result += text("    for one sequence of %" PRId64
                  " tokens with all outputs on one thread: %" PRId64 "\n",
                  view->max_tokens, exampleBytes(view, variant));
+  result +=
+      text("  beside the arena, mapped and shared by all processes: %" PRId64
+           " bytes of weights\n",
+           weightBytes(view, variant));
+  result += "  products are made in " + arithmeticText(view, variant) + "\n";
   result += "  steps, with their rows per block, and their calls\n";
   const auto *steps = view.rows<encast_abi_step>(variant.steps);
   const auto *calls = view.rows<encast_abi_call>(variant.calls);
@@ -278,6 +342,8 @@ std::string variantText(const ArtifactView &view,
       const encast_abi_call &call = calls[step.first_call + i];
       result += text("      %-42s %s", view.string(call.name),
                      view.string(call.kernel));
+      if (call.window)
+        result += text(", window %u", call.window);
       if (call.modes != (ENCAST_MODE_ALL | ENCAST_MODE_SELECTED))
         result +=
             call.modes == ENCAST_MODE_ALL ? ", all rows" : ", selected rows";
@@ -304,6 +370,14 @@ std::string artifactText(const Artifact &artifact) {
   result += view->pad_id < 0
                 ? "  pad id               none\n"
                 : text("  pad id               %" PRId64 "\n", view->pad_id);
+  result +=
+      text("  attended length      %s\n",
+           view.takesAttendedLength() ? "callers may give it" : "all ids");
+  MetadataIntegers counts(view.string(view->metadata));
+  if (counts.values.count("matrices"))
+    result += text("  matrices             %s, of which %s are exactly bf16\n",
+                   counts.values["matrices"].c_str(),
+                   counts.values["bf16_exact_matrices"].c_str());
   result += text("  artifact id          %016" PRIx64 "%016" PRIx64 "\n",
                  view.id().high, view.id().low);
   result += text("  ABI version          %u\n", view->abi_version);
@@ -401,6 +475,8 @@ private:
     number("max_tokens", view->max_tokens);
     number("token_types", view->token_types);
     number("pad_id", view->pad_id);
+    json.Key("attended_length");
+    json.Bool(view.takesAttendedLength());
     json.EndObject();
   }
 
@@ -454,6 +530,7 @@ private:
     number("control_bytes_per_token", runtime::kControlBytesPerToken);
     number("control_bytes_per_sequence", runtime::kControlBytesPerSequence);
     number("longest_sequence_bytes", exampleBytes(view, variant));
+    number("weight_bytes", weightBytes(view, variant));
     json.Key("colours");
     json.StartArray();
     for (const Colour &colour : coloursOf(view, variant)) {
@@ -490,11 +567,14 @@ private:
         json.StartObject();
         string("name", view.string(call.name));
         string("kernel", view.string(call.kernel));
+        string("arithmetic",
+               parseKernelName(view.string(call.kernel)).arithmetic);
         number("panels", call.panels);
         number("panel_tile", call.panel_tile);
         strings("outputs", outputNames(view, call.outputs));
         number("flops_per_row", call.flops_per_row);
         number("flops_per_row_and_key", call.flops_per_row_and_key);
+        number("window", call.window);
         json.EndObject();
       }
       json.EndArray();

@@ -8,8 +8,6 @@
 #include <cstring>
 #include <getopt.h>
 #include <optional>
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/stringbuffer.h>
 #include <unistd.h>
 
 using namespace encast::tools;
@@ -300,43 +298,28 @@ std::string npyHeader(int64_t rows, int64_t columns) {
 std::string statsJson(const Runner &runner, const IdsFile &file,
                       encast_session *session) {
   encast_session_stats_t stats = sessionStats(session);
-  rapidjson::StringBuffer buffer;
-  rapidjson::PrettyWriter<rapidjson::StringBuffer> json(buffer);
-  auto number = [&](const char *name, int64_t value) {
-    json.Key(name);
-    json.Int64(value);
-  };
-  auto string = [&](const char *name, const char *value) {
-    json.Key(name);
-    json.String(value);
-  };
+  JsonWriter json;
   json.StartObject();
-  number("schema", 1);
-  string("variant", stats.variant);
-  number("threads", stats.threads);
-  number("tokens", file.ids.size());
-  number("sequences", runner.lineCount());
-  number("batches", runner.batchCount());
-  number("nanoseconds", runner.runNanoseconds());
-  number("arena_bytes", stats.arena_bytes);
-  string("output", runner.outputOf().name);
-  number("rows", runner.rowCount());
-  number("columns", runner.outputOf().columns);
+  json.integer("schema", 1);
+  json.string("variant", stats.variant);
+  json.integer("threads", stats.threads);
+  json.integer("tokens", file.ids.size());
+  json.integer("sequences", runner.lineCount());
+  json.integer("batches", runner.batchCount());
+  json.integer("nanoseconds", runner.runNanoseconds());
+  json.integer("arena_bytes", stats.arena_bytes);
+  json.string("output", runner.outputOf().name);
+  json.integer("rows", runner.rowCount());
+  json.integer("columns", runner.outputOf().columns);
   json.Key("steps");
   json.StartArray();
   for (const Runner::StepTotal &total : runner.stepTotals()) {
-    json.StartObject();
-    string("step", total.step.step);
-    string("name", total.step.name);
-    string("kernel", total.step.kernel);
-    number("layer", total.step.layer);
-    number("nanoseconds", total.nanoseconds);
-    number("flops", total.flops);
+    beginStepRow(json, total.step, total.nanoseconds, total.flops);
     json.EndObject();
   }
   json.EndArray();
   json.EndObject();
-  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+  return json.text();
 }
 
 } // namespace

@@ -308,7 +308,14 @@ TEST_F(ToolTest, run_keeps_an_old_file_when_it_fails) {
 TEST_F(ToolTest, inspect_shows_the_artifact) {
   artifact.variants = {{"x86-64-v3", ENCAST_CPU_AVX2, 1},
                        {"future", uint64_t(1) << 40, 2}};
-  artifact.metadata = "{\"sources\": {\"model.safetensors\": \"abc\"}}";
+  artifact.metadata =
+      "{\"sources\": {\"model.safetensors\": \"abc\", \"matrices\": 1},"
+      " \"matrices\": 37, \"bf16_exact_matrices\": 30}";
+  artifact.requiredFeatures = ENCAST_FEATURE_ATTENDED_LENGTH;
+  artifact.steps[1].calls[0].kernel = "linear_bf16x3w_32x32_amx.k1024";
+  artifact.steps[6].domain = ENCAST_DOMAIN_ATTENTION_RUNS;
+  artifact.steps[6].calls[0].kernel = "attention_f32_48_avx512.d64";
+  artifact.steps[6].calls[0].window = 64;
   artifact.write(model);
   Finished done = tool("encast-inspect " + model);
   ASSERT_EQ(done.status, 0) << done.errors;
@@ -317,7 +324,11 @@ TEST_F(ToolTest, inspect_shows_the_artifact) {
         "[B, 38], the default", "variant x86-64-v3\n  needs avx2",
         "needs feature 40", "max(32*T, 1000): hidden",
         "max(60*T, 120*T (if tokens)): attention", "92*T + 92*B: tail",
-        "layer.0.up", "test_to_block", "model.safetensors", "abc"})
+        "layer.0.up", "linear_bf16x3w_32x32_amx.k1024", "model.safetensors",
+        "abc", "37, of which 30 are exactly bf16", "callers may give it",
+        "products are made in bf16x3w (1 calls), f32 (1 calls)",
+        "shared by all processes: 20 bytes of weights", "attention runs",
+        "attention_f32_48_avx512.d64, window 64"})
     EXPECT_NE(done.out.find(piece), std::string::npos) << piece << " in\n"
                                                        << done.out;
 }
@@ -390,6 +401,7 @@ TEST_F(ToolTest, bench_times_each_length) {
   ASSERT_EQ(done.status, 0) << done.errors;
   EXPECT_NE(done.out.find("steps at length 200"), std::string::npos);
   EXPECT_NE(done.out.find("layer.0.up: test_to_block"), std::string::npos);
+  EXPECT_NE(done.out.find("limit ms  of limit"), std::string::npos);
   expectKeys(text(readFile(folder.path("bench.json"))), "bench.schema.json");
 }
 

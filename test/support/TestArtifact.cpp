@@ -312,7 +312,8 @@ Bytes TestArtifact::descriptor(uint64_t address, const Bytes &library) const {
       stepRows.push_back(step);
       for (const TestCall &call : source.calls)
         callRows.push_back(
-            {builder.string(call.name), builder.string(call.function),
+            {builder.string(call.name),
+             builder.string(call.kernel.empty() ? call.function : call.kernel),
              static_cast<int64_t>(symbolAddress(library, call.function) -
                                   address),
              call.modes, call.panels, call.panelTile, call.window, call.outputs,

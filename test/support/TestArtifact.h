@@ -24,7 +24,8 @@ struct TestCall {
   std::string name, function; ///< Function: a symbol of TestModel.c.
   uint32_t modes, panels, panelTile;
   uint64_t outputs;
-  uint32_t window = 0; ///< Of attention.
+  uint32_t window = 0;     ///< Of attention.
+  std::string kernel = ""; ///< Empty: called as the function.
 };
 
 struct TestStep {
