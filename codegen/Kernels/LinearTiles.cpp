@@ -17,15 +17,14 @@ static constexpr int kStepColumns = 32; // k of a step
 static constexpr int kStepElementBytes = 64;
 // A row of sums: 32 columns in f32.
 static constexpr int kSumRowBytes = 128;
-// What B may take of the L1, which has 48 KB.
-static constexpr int kChunkBytes = 32 << 10;
+// What the tiles of A and B of a block and a chunk may take. A chunk of B has
+// to stay in the L1 (48 KB) while those of A pass.
+static constexpr int kChunkBytes = 64 << 10;
 // Rows that the workspace holds sums for. A multiple of kBlockRows; more would
 // crowd the rows of A out of the L2.
 static constexpr int kGroupRows = 512;
-// Lines of 64 bytes are prefetched in twos; a step fetches no more than so many
-// for each plane of the weights, which is the next pair in two blocks of rows.
+// Lines of 64 bytes are prefetched in twos.
 static constexpr int kPrefetchUnitBytes = 128;
-static constexpr int kMaxPrefetchUnits = 8;
 
 namespace {
 /// 8-byte places on the stack.
@@ -88,7 +87,9 @@ LinearTiles::LinearTiles(const KernelRow &row, const LinearShape &shape)
     : VectorAssembler(row.vectorBytes), row(row), shape(shape),
       products(planeProducts(row.arithmetic)),
       steps((shape.k + kStepColumns - 1) / kStepColumns) {
-  const int64_t most = std::max<int64_t>(1, kChunkBytes / stepBytes());
+  const int64_t most =
+      kChunkBytes / (stepBytes() + int64_t(2) * kTileBytes *
+                                       activationPlanes(row.arithmetic));
   const int64_t count = (steps + most - 1) / most;
   for (int64_t i = 0; i < count; ++i)
     chunks.push_back(int(steps / count + (i < steps % count)));
@@ -212,9 +213,6 @@ void LinearTiles::emitGroup() {
   add(rax, int(stepBytes() / kPrefetchUnitBytes));
   xor_(edx, edx);
   div(rcx);
-  mov(ecx, kMaxPrefetchUnits * weightPlanes(row.arithmetic));
-  cmp(rax, rcx);
-  cmova(rax, rcx);
   imul(prefetchBytes, rax, kPrefetchUnitBytes);
   mov(aRowBytes, 2 * shape.lda);
 
@@ -459,7 +457,7 @@ void LinearTiles::emitStep(
     int step, const std::vector<Filler> &rows,
     const std::function<void(int half, int column)> &beforeFirst) {
   std::vector<Filler> beside;
-  const int units = kMaxPrefetchUnits * weightPlanes(row.arithmetic);
+  const int units = int(stepBytes()) / kPrefetchUnitBytes;
   for (int unit = 0; unit < units; ++unit)
     beside.push_back([=] { emitPrefetchUnit(unit); });
   // Rows stand evenly between the prefetches.

@@ -43,8 +43,8 @@ const std::vector<PlaneProduct> &planeProducts(Arithmetic arithmetic);
 ///
 ///   for each group of rows that the workspace has sums for
 ///     for each pair of panels
-///       for each chunk of k: about 32 KB of B, which stay in the L1 because
-///                            the tiles of A pass by it (tileloaddt1)
+///       for each chunk of k: up to 32 KB of B, which stay in the L1 while the
+///                            tiles of A pass (tileloaddt1)
 ///         for each block of 32 rows
 ///           first step: store the sums of the block before, begin with 0, c,
 ///                       or the sums of the chunk before

@@ -33,14 +33,16 @@ namespace {
 constexpr size_t kRotationBytes = size_t(448) << 20;
 // A sample repeats a problem until it lasts about this long.
 constexpr double kSampleSeconds = 1e-3;
-// A sample is quiet if the loop of tile loads reached this share of its best
-// before and after it. A busy sibling thread leaves it a quarter.
-constexpr double kQuiet = 0.85;
+// A sample is quiet if the loop that loads tiles reached this share of the one
+// on registers before and after it. A busy sibling thread leaves it a quarter.
+constexpr double kQuiet = 0.9;
 // How often a sample waits for a quiet core.
 constexpr int kPatience = 6;
 
 struct Sample {
-  double gflops, probe, peak;
+  double gflops;
+  double peak;  ///< For the same products, the mean of before and after.
+  double quiet; ///< The loop that loads tiles, of the one on registers.
 };
 
 /// A problem that is timed again and again.
@@ -165,6 +167,11 @@ class Bench {
 public:
   explicit Bench(std::string filter)
       : filter(std::move(filter)), weights(kRotationBytes) {
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
+      for (int core = 0; core < CPU_SETSIZE; ++core)
+        if (CPU_ISSET(core, &allowed))
+          cores.push_back(core);
     // Values are no matter for speed, except that pages must be there.
     for (size_t i = 0; i < kRotationBytes; i += 2)
       std::memcpy(weights.at(int64_t(i)), "\x01\x3c", 2);
@@ -183,22 +190,32 @@ private:
     if ((entry.kernel + " " + entry.problem).find(filter) != std::string::npos)
       cases.push_back(std::move(entry));
   }
-  const char *nextWeights(int64_t &offset, int64_t bytes) const {
+  /// Weights that nobody has read for long, or the first ones.
+  const char *nextWeights(int64_t bytes, bool cold) {
+    if (!cold)
+      return weights.at(0);
     if (offset + bytes > int64_t(kRotationBytes))
       offset = 0;
     const char *start = weights.at(offset);
     offset += (bytes + 63) / 64 * 64;
     return start;
   }
+  /// GFLOP/s of loops: what the core can do right now.
+  struct State {
+    double tiles, tileLoads, fma;
+    double quiet() const { return tileLoads / tiles; }
+  };
+  State state() const;
   void waitForQuietCore();
 
   const std::string filter;
   const Buffer weights;
+  int64_t offset = 0; // shared, or one case would warm the weights of the next
   std::vector<Case> cases;
   const FmaPeak fmaPeak{64};
   const TilePeak tilePeak;
-  const TileLoadProbe probe;
-  double bestProbe = 0;
+  const TileLoadProbe tileLoads;
+  std::vector<int> cores; // that this process may use
 };
 
 void Bench::addLinear(Arithmetic arithmetic, int64_t n, int64_t k, int64_t m,
@@ -211,7 +228,6 @@ void Bench::addLinear(Arithmetic arithmetic, int64_t n, int64_t k, int64_t m,
   auto kernel = std::make_shared<Kernel>(arithmetic, shape);
   auto a = std::make_shared<Buffer>(m * rowBytes(arithmetic, k));
   auto c = std::make_shared<Buffer>(m * shape.ldc * 4);
-  auto offset = std::make_shared<int64_t>(0);
   add({std::string(arithmeticName(arithmetic)),
        "n=" + std::to_string(n) + " k=" + std::to_string(k) +
            " m=" + std::to_string(m) + (cold ? " cold" : " warm"),
@@ -219,11 +235,9 @@ void Bench::addLinear(Arithmetic arithmetic, int64_t n, int64_t k, int64_t m,
        tileProducts(arithmetic),
        [=] {
          const int64_t panels = n / kPanelColumns;
-         const char *b = nextWeights(*offset, kernel->weightBytes(panels));
+         const char *b = nextWeights(kernel->weightBytes(panels), cold);
          const TileScope tiles;
          kernel->run(a->at(0), b, c->at(0), m, panels);
-         if (!cold)
-           *offset = 0;
        },
        1,
        {}});
@@ -236,7 +250,6 @@ void Bench::addOneDnn(int64_t n, int64_t k, int64_t m, bool cold) {
     return;
   auto a = std::make_shared<Buffer>(m * k * 2);
   auto c = std::make_shared<Buffer>(m * n * 4);
-  auto offset = std::make_shared<int64_t>(0);
   add({"onednn bf16",
        "n=" + std::to_string(n) + " k=" + std::to_string(k) +
            " m=" + std::to_string(m) + (cold ? " cold" : " warm"),
@@ -244,10 +257,8 @@ void Bench::addOneDnn(int64_t n, int64_t k, int64_t m, bool cold) {
        1,
        [=] {
          product->run(a->at(0),
-                      nextWeights(*offset, int64_t(product->weightBytes())),
+                      nextWeights(int64_t(product->weightBytes()), cold),
                       c->at(0));
-         if (!cold)
-           *offset = 0;
        },
        1,
        {}});
@@ -275,7 +286,6 @@ void Bench::addFeedForward(Arithmetic arithmetic, int64_t hidden, int64_t inner,
   auto a = std::make_shared<Buffer>(rows * rowBytes(arithmetic, hidden));
   auto act = std::make_shared<Buffer>(rows * rowBytes(arithmetic, chunk));
   auto c = std::make_shared<Buffer>(rows * hidden * 4);
-  auto offset = std::make_shared<int64_t>(0);
   add({std::string(arithmeticName(arithmetic)),
        "ffn h=" + std::to_string(hidden) + " f=" + std::to_string(inner) +
            " m=" + std::to_string(rows) + " chunk=" + std::to_string(chunk),
@@ -288,10 +298,10 @@ void Bench::addFeedForward(Arithmetic arithmetic, int64_t hidden, int64_t inner,
          const int64_t downBytes = second->weightBytes(downPanels);
          const TileScope tiles;
          for (int64_t column = 0; column < inner; column += chunk) {
-           first->run(a->at(0), nextWeights(*offset, upBytes), act->at(0), rows,
+           first->run(a->at(0), nextWeights(upBytes, true), act->at(0), rows,
                       upPanels);
-           second->run(act->at(0), nextWeights(*offset, downBytes), c->at(0),
-                       rows, downPanels);
+           second->run(act->at(0), nextWeights(downBytes, true), c->at(0), rows,
+                       downPanels);
          }
        },
        1,
@@ -299,26 +309,24 @@ void Bench::addFeedForward(Arithmetic arithmetic, int64_t hidden, int64_t inner,
 }
 
 /// oneDNN leaves tiles released, so they are configured each time.
-template <typename Probe> double measured(const Probe &probe) {
+Bench::State Bench::state() const {
   const TileScope tiles;
-  return probe.measure();
+  return {tilePeak.measure(), tileLoads.measure(), fmaPeak.measure()};
 }
 
-/// Goes to the other core if this one is disturbed, and back, for a while.
+/// Goes to another core if this one is disturbed, and on, for a while.
 void Bench::waitForQuietCore() {
-  for (int i = 0; i < kPatience && measured(probe) < kQuiet * bestProbe; ++i) {
-    cpu_set_t all, one;
-    if (sched_getaffinity(0, sizeof(all), &all) != 0)
-      return;
+  for (int i = 0; i < kPatience && !cores.empty() && state().quiet() < kQuiet;
+       ++i) {
+    const int core = cores[size_t(i) % cores.size()];
+    cpu_set_t one;
     CPU_ZERO(&one);
-    CPU_SET(i % 2, &one);
+    CPU_SET(core, &one);
     sched_setaffinity(0, sizeof(one), &one);
   }
 }
 
 void Bench::measure(int rounds) {
-  for (int i = 0; i < 200; ++i)
-    bestProbe = std::max(bestProbe, measured(probe));
   for (Case &entry : cases) {
     entry.run(); // touches what it needs
     const double start = now();
@@ -330,18 +338,18 @@ void Bench::measure(int rounds) {
     for (Case &entry : cases) {
       waitForQuietCore();
       entry.run();
-      Sample sample;
-      sample.probe = measured(probe);
+      const State before = state();
       const double start = now();
       for (int i = 0; i < entry.repeats; ++i)
         entry.run();
-      sample.gflops = entry.flops * entry.repeats / (now() - start) * 1e-9;
-      sample.peak = entry.products > 0 ? measured(tilePeak) / entry.products
-                                       : fmaPeak.measure();
-      const double after = measured(probe);
-      bestProbe = std::max(bestProbe, after);
-      sample.probe = std::min(sample.probe, after);
-      entry.samples.push_back(sample);
+      const double seconds = now() - start;
+      const State after = state();
+      entry.samples.push_back(
+          {entry.flops * entry.repeats / seconds * 1e-9,
+           entry.products > 0
+               ? (before.tiles + after.tiles) / 2 / entry.products
+               : (before.fma + after.fma) / 2,
+           std::min(before.quiet(), after.quiet())});
     }
 }
 
@@ -351,7 +359,7 @@ void Bench::print() const {
   for (const Case &entry : cases) {
     std::vector<Sample> kept;
     for (const Sample &sample : entry.samples)
-      if (sample.probe >= kQuiet * bestProbe)
+      if (sample.quiet >= kQuiet)
         kept.push_back(sample);
     const size_t quiet = kept.size();
     if (kept.empty())
