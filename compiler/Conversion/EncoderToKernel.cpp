@@ -535,9 +535,8 @@ FailureOr<int64_t> KernelBuilder::panelMajorHeadSize(LinearOp op) {
     return op.emitOpError()
            << "has " << getColumns(op.getResult())
            << " columns, which heads of size " << headSize << " do not fill";
-  if (headSize && arithmetics.lookup(op) != Arithmetic::F32)
-    return op.emitOpError("multiplies tiles, but is read by f32 attention");
-  return headSize;
+  // Tiles are stored row by row, and laid out behind.
+  return arithmetics.lookup(op) == Arithmetic::F32 ? headSize : 0;
 }
 
 KernelBuilder::HeadsChain KernelBuilder::chainOf(Value operand) {

@@ -45,7 +45,8 @@ static WeightRecipe makeRecipe(encoder::WeightOp weight) {
   auto interleave = [&](RecipeStep &step, Value input, int64_t group) {
     RecipeStep both{};
     both.kind = RecipeStep::Kind::Interleave;
-    ArrayRef<int64_t> shape = cast<RankedTensorType>(input.getType()).getShape();
+    ArrayRef<int64_t> shape =
+        cast<RankedTensorType>(input.getType()).getShape();
     both.shape.assign(shape.begin(), shape.end());
     both.shape[0] = 2 * group * llvm::divideCeil(shape[0], group);
     both.operands = {step.operands[1], step.operands[0]}; // Gates first.
@@ -382,8 +383,11 @@ static std::string metadataOf(ModuleOp module, StringRef metadata) {
         json.attribute(llvm::json::fixUTF8(source.getPath()),
                        llvm::json::fixUTF8(source.getSha256()));
     });
-    json.attributeObject("options",
-                         [&] { json.attribute("precision", "f32"); });
+    auto model = module->getAttrOfType<DictionaryAttr>(encoder::kModelAttrName);
+    auto precision = model.getAs<StringAttr>("precision");
+    json.attributeObject("options", [&] {
+      json.attribute("precision", precision ? precision.getValue() : "f32");
+    });
   });
   metadata = metadata.trim();
   if (!metadata.consume_front("{") || !metadata.consume_back("}"))
@@ -417,6 +421,7 @@ LogicalResult encast::buildArtifactModel(ArrayRef<ModuleOp> variants,
   model.hidden = modelNumber(first, "hidden");
   model.layers = modelNumber(first, "layers");
   model.defaultOutput = modelNumber(first, "default_output");
+  model.attendedLength = attrs.contains("attended_length");
   model.outputs = makeOutputs(first);
   if (model.padId >= model.vocabulary)
     return first.emitError() << "has pad_id " << model.padId

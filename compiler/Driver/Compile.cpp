@@ -58,6 +58,7 @@ private:
   bool import();
   bool parse();
   bool chooseTargets(std::vector<TargetCpu> &targets);
+  void setPrecision();
   bool lower(Variant &variant, Stage to);
   bool print(raw_ostream &out);
   bool print();
@@ -165,10 +166,22 @@ bool Compilation::chooseTargets(std::vector<TargetCpu> &targets) {
   return true;
 }
 
+/// The precision of a printed stage stays if none is asked for.
+void Compilation::setPrecision() {
+  if (!options.precision)
+    return;
+  ModuleOp module = *variants.front().module;
+  NamedAttrList model(
+      module->getAttrOfType<DictionaryAttr>(encoder::kModelAttrName));
+  model.set("precision", StringAttr::get(&context, encoder::stringifyPrecision(
+                                                       *options.precision)));
+  module->setAttr(encoder::kModelAttrName, model.getDictionary(&context));
+}
+
 bool Compilation::lower(Variant &variant, Stage to) {
   PassManager passes(&context);
   passes.enableVerifier(true);
-  addPasses(passes, variant.stage, to, variant.target);
+  addPasses(passes, variant.stage, to, variant.target, options.precision);
   if (failed(passes.run(*variant.module)))
     return false;
   variant.stage = std::max(variant.stage, to);
@@ -292,7 +305,14 @@ bool Compilation::run() {
                 variants.front().target + " already");
     return false;
   }
+  auto model = (*variants.front().module)
+                   ->getAttrOfType<DictionaryAttr>(encoder::kModelAttrName);
+  if (options.precision && (chosen || model.contains("precision"))) {
+    reportError("--precision: " + options.model + " has chosen it already");
+    return false;
+  }
   if (!chosen) {
+    setPrecision();
     std::vector<TargetCpu> targets;
     if (!chooseTargets(targets) || !lower(variants.front(), Stage::Encoder))
       return false;

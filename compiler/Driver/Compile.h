@@ -4,6 +4,8 @@
 #define ENCAST_COMPILER_DRIVER_COMPILE_H
 
 #include "compiler/Pipeline/Pipeline.h"
+#include "dialects/Encoder/Encoder.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,8 @@ struct CompileOptions {
   std::string weightsRoot; ///< --weights-root; empty: beside the model.
   std::string task;
   std::vector<std::string> outputs;
+  /// --precision; none: f32, or what the stage holds.
+  std::optional<encoder::Precision> precision;
   bool allowUnused = false;
   Stage stage = Stage::So; ///< --emit.
 };

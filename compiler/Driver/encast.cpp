@@ -30,7 +30,8 @@ constexpr OptionRow kOptions[] = {
     {'t', "target", "T[,T...]",
      "CPUs to compile for, name[+feature|-feature]*, one variant each; host "
      "if not given"},
-    {'p', "precision", "P", "of the computation: f32, the default"},
+    {'p', "precision", "P",
+     "of products: f32, the default; bf16x3, two bf16 terms; bf16"},
     {'u', "outputs", "a,b", "outputs to offer; all if not given"},
     {'k', "task", "TASK",
      "what the model is for; from its architecture if not given"},
@@ -85,8 +86,10 @@ void readOption(int id, const std::string &value, CompileOptions &options) {
     options.targets = value;
     break;
   case 'p':
-    if (value != "f32")
-      fail("--precision: '" + value + "' is not known, expected f32");
+    options.precision = encoder::symbolizePrecision(value);
+    if (!options.precision)
+      fail("--precision: '" + value +
+           "' is not known, expected f32, bf16x3 or bf16");
     break;
   case 'u': {
     llvm::SmallVector<llvm::StringRef> names;

@@ -56,7 +56,8 @@ std::string encast::symbolPrefix(llvm::StringRef target) {
 }
 
 void encast::addPasses(PassManager &passes, Stage from, Stage to,
-                       llvm::StringRef target) {
+                       llvm::StringRef target,
+                       std::optional<encoder::Precision> precision) {
   if (from <= Stage::Encoder && to >= Stage::Encoder) {
     // All of these find nothing to do in IR that they made, so that a printed
     // encoder stage may enter again, edited or not.
@@ -68,6 +69,9 @@ void encast::addPasses(PassManager &passes, Stage from, Stage to,
     passes.addNestedPass<func::FuncOp>(createFuseActivationIntoLinearPass());
     passes.addNestedPass<func::FuncOp>(createFuseGateIntoLinearPass());
     passes.addNestedPass<func::FuncOp>(createFuseResidualIntoLinearPass());
+    if (precision)
+      passes.addNestedPass<func::FuncOp>(
+          createAssignPrecisionPass({*precision}));
     // Clones the last layer's tail, so after fusion has made it small.
     passes.addNestedPass<func::FuncOp>(createDemandRowsPass());
     // Needs to know which runs need a query, so behind the demand.

@@ -7,6 +7,7 @@
 #ifndef ENCAST_COMPILER_PIPELINE_PIPELINE_H
 #define ENCAST_COMPILER_PIPELINE_PIPELINE_H
 
+#include "dialects/Encoder/Encoder.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/PassManager.h"
@@ -33,7 +34,8 @@ std::optional<Stage> stageOf(mlir::ModuleOp module);
 /// Adds the passes that bring a module from stage `from` to stage `to`, at most
 /// llvm. `target` is needed to leave the encoder stage; later stages hold it.
 void addPasses(mlir::PassManager &passes, Stage from, Stage to,
-               llvm::StringRef target);
+               llvm::StringRef target,
+               std::optional<encoder::Precision> precision);
 
 /// Starts the names of a target's functions and kernels in an artifact.
 std::string symbolPrefix(llvm::StringRef target);

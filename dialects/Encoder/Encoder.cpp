@@ -115,6 +115,10 @@ static LogicalResult verifyModel(Operation *op, Attribute attr) {
   for (StringRef name : {"family", "metadata"})
     if (!model.getAs<StringAttr>(name))
       return complain() << "has no string " << name;
+  Attribute precision = model.get("precision");
+  auto name = dyn_cast_or_null<StringAttr>(precision);
+  if (precision && (!name || !symbolizePrecision(name.getValue())))
+    return complain() << "has an unknown precision, " << precision;
   Attribute attended = model.get("attended_length");
   if (attended && !isa<UnitAttr>(attended))
     return complain() << "expects attended_length without a value, but got "
