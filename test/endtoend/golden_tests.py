@@ -10,22 +10,29 @@ import pathlib
 
 import numpy
 
-from harness import has_avx512, require
+from harness import has_avx512, host_features, require
 from invariance_tests import minilm_folder, same_bits
 
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def read_lines(path):
-    """Ids and token types of each line of ids."""
-    ids, types = [], []
-    for text in path.read_text().splitlines():
-        line = json.loads(text)
-        if isinstance(line, list):
-            line = {"ids": line}
-        ids.append(line["ids"])
-        types.append(line.get("token_type_ids", [0] * len(line["ids"])))
-    return ids, types
+class Lines:
+    """A file of ids: lists with an entry a line. Token types and attended
+    lengths are None where no line has any."""
+
+    def __init__(self, path):
+        lines = [json.loads(text) for text in path.read_text().splitlines()]
+        lines = [{"ids": line} if isinstance(line, list) else line
+                 for line in lines]
+        self.ids = [line["ids"] for line in lines]
+        self.lengths = [len(ids) for ids in self.ids]
+        self.types = self.attended = None
+        if any("token_type_ids" in line for line in lines):
+            self.types = [line.get("token_type_ids", [0] * length)
+                          for line, length in zip(lines, self.lengths)]
+        if any("attended_length" in line for line in lines):
+            self.attended = [line.get("attended_length", length)
+                             for line, length in zip(lines, self.lengths)]
 
 
 def kept_rows(manifest, output, lengths):
@@ -74,7 +81,7 @@ def compare(name, output, manifest, folder, lengths, result):
     return measures
 
 
-def run(context, artifact, case, ids, types, variant=None):
+def run(context, artifact, case, lines, variant=None):
     """Every output in one run of all lengths, by name."""
     with context.session(artifact, 2, variant) as session:
         offered = session.model.outputs
@@ -88,27 +95,39 @@ def run(context, artifact, case, ids, types, variant=None):
         for name, output in case["outputs"].items():
             require(offered[name][2] == (output["per"] == "token"),
                     f"{name} is not a row per {output['per']}")
-        return session.run(ids, list(case["outputs"]), types)
+        return session.run(lines.ids, list(case["outputs"]), lines.types,
+                           attended=lines.attended)
 
 
 def check_case(context, manifest, folder, case, model):
-    """Compares the outputs for this host, whose bits the generic variants
-    have to give too."""
-    ids, types = read_lines(folder / case["ids"])
-    lengths = [len(sequence) for sequence in ids]
-    require(lengths == case["lengths"], f"{case['ids']} has other lengths")
-    results = run(context, context.compile(model, *case["arguments"]), case,
-                  ids, types)
-    measures = "\n".join(
-        compare(name, output, manifest, folder, lengths, results[name])
-        for name, output in case["outputs"].items())
+    """Compares the outputs for this host and for the generic targets, which
+    give the same bits, and the host too unless it multiplies on tiles."""
+    lines = Lines(folder / case["ids"])
+    require(lines.lengths == case["lengths"],
+            f"{case['ids']} has other lengths")
+
+    def measure(results):
+        return "\n".join(
+            compare(name, output, manifest, folder, lines.lengths,
+                    results[name])
+            for name, output in case["outputs"].items())
+
+    host = run(context, context.compile(model, *case["arguments"]), case,
+               lines)
+    measures = measure(host)
     both = context.compile(model, "--target=x86-64-v3,x86-64-v4",
                            *case["arguments"])
-    for variant in ["x86-64-v3"] + ["x86-64-v4"] * has_avx512():
-        others = run(context, both, case, ids, types, variant)
+    generic = run(context, both, case, lines, "x86-64-v3")
+    measure(generic)
+    others = {}
+    if has_avx512():
+        others["x86-64-v4"] = run(context, both, case, lines, "x86-64-v4")
+    if "amx_bf16" not in host_features():
+        others["the host"] = host
+    for target, results in others.items():
         for name, result in results.items():
-            require(same_bits(others[name], result),
-                    f"{name} on {variant} has other bits than on the host")
+            require(same_bits(generic[name], result),
+                    f"{name} on {target} has other bits than on x86-64-v3")
     return measures
 
 

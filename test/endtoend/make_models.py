@@ -24,21 +24,22 @@ import sentence_transformers
 import tokenizers
 import torch
 import transformers
-from sentence_transformers.sentence_transformer import modules as st_modules
-from sentence_transformers.base import modules as base_modules
 
 import model_cases
+import model_folders
+import references
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 # The order in which Encast offers outputs, and takes its default from.
-ORDER = ["last_hidden_state", "pooler_output", "sentence_embedding", "logits",
-         "nsp_logits", "token_logits", "start_logits", "end_logits"]
+ORDER = ["last_hidden_state", "pooler_output", "sentence_embedding",
+         "token_embeddings", "logits", "nsp_logits", "token_logits",
+         "start_logits", "end_logits", "token_projections", "rule_projections"]
 DEFAULTS = ["sentence_embedding", "logits", "token_logits",
             "last_hidden_state"]
-TOKEN_OUTPUTS = {"last_hidden_state", "token_logits", "start_logits",
-                 "end_logits"}
+TOKEN_OUTPUTS = set(ORDER) - {"pooler_output", "sentence_embedding", "logits",
+                              "nsp_logits"}
 
 # Error of f32 that is always allowed, and how much more than Transformers has.
 FLOOR = 3e-6
@@ -55,102 +56,21 @@ def stored_rows(length, whole=20, spread=8):
     return sorted(rows)
 
 
-def last_component(path):
-    return path.rsplit(".", 1)[1]
-
-
-class Reference:
-    """A folder computed by Transformers and sentence-transformers, eager."""
-
-    def __init__(self, folder, dtype):
-        self.dtype = dtype
-        chain = folder / "modules.json"
-        entries = json.loads(chain.read_text()) if chain.exists() else [
-            {"path": ""}]
-        path = folder / entries[0]["path"]
-        head = json.loads((path / "config.json").read_text())["architectures"]
-        self.model, info = getattr(transformers, head[0]).from_pretrained(
-            path, dtype=dtype, attn_implementation="eager",
-            output_loading_info=True)
-        missing = {key for key in info["missing_keys"] if "pooler" not in key}
-        assert not missing, f"{folder}: {missing}"
-        self.model.eval()
-        self.base = getattr(self.model, "bert", self.model)
-        self.has_pooler = (self.base.pooler is not None
-                           and not info["missing_keys"])
-        self.modules = [self.load_module(folder, entry)
-                        for entry in entries[1:]]
-
-    def load_module(self, folder, entry):
-        name = last_component(entry["type"])
-        kind = getattr(st_modules, name, None) or getattr(base_modules, name)
-        if name == "Normalize" and not (folder / entry["path"]).exists():
-            return kind()
-        module = kind.load(str(folder), subfolder=entry["path"],
-                           local_files_only=True)
-        return module.to(self.dtype).eval()
-
-    @torch.no_grad()
-    def run(self, ids, types):
-        """Arrays [rows, columns] in float64 by output name, and the same for
-        the scale [rows] of each row's error."""
-        ids, types = torch.tensor([ids]), torch.tensor([types])
-        mask = torch.ones_like(ids)
-        inputs = {"input_ids": ids, "attention_mask": mask,
-                  "token_type_ids": types}
-        if isinstance(self.model, transformers.BertForMultipleChoice):
-            inputs = {key: value[:, None] for key, value in inputs.items()}
-        result = self.model(**inputs, output_hidden_states=True)
-        hidden = result.hidden_states[-1]
-        found = {"last_hidden_state": hidden[0]}
-        operands = {}  # of the last product of an output with one column
-        if self.has_pooler:
-            found["pooler_output"] = self.base.pooler(hidden)
-        if self.modules:
-            features = {"token_embeddings": hidden, "attention_mask": mask}
-            for module in self.modules:
-                features = module(features)
-            found["sentence_embedding"] = features["sentence_embedding"]
-        name = type(self.model).__name__
-        if name == "BertForMaskedLM":
-            found["token_logits"] = result.logits[0]
-        elif name == "BertForPreTraining":
-            found["token_logits"] = result.prediction_logits[0]
-            found["nsp_logits"] = result.seq_relationship_logits
-        elif name == "BertForTokenClassification":
-            found["token_logits"] = result.logits[0]
-        elif name == "BertForQuestionAnswering":
-            weight = self.model.qa_outputs.weight
-            for column, output in enumerate(["start_logits", "end_logits"]):
-                found[output] = result[output][0][:, None]
-                operands[output] = hidden[0], weight[column]
-        elif name != "BertModel":
-            found["logits"] = result.logits
-            if result.logits.shape[1] == 1:
-                operands["logits"] = (found["pooler_output"],
-                                      self.model.classifier.weight[0])
-        scales = {output: rows.abs().amax(1)
-                  for output, rows in found.items()}
-        for output, (rows, weight) in operands.items():
-            scales[output] = rows.norm(dim=1) * weight.norm()
-        return ({key: value.double().numpy() for key, value in found.items()},
-                {key: value.double().numpy() for key, value in scales.items()})
-
-
 class Recorder:
     """Collects the golden rows of one case, and the error of f32."""
 
     def __init__(self, folder, outputs=None, rows=stored_rows):
-        self.exact = Reference(folder, torch.float64)
-        self.single = Reference(folder, torch.float32)
+        self.exact = references.load(folder, torch.float64)
+        self.single = references.load(folder, torch.float32)
         self.outputs, self.rows = outputs, rows
         self.lines, self.golden, self.scale, self.errors = [], {}, {}, {}
 
-    def add(self, ids, types=None):
-        exact, scales = self.exact.run(ids, types or [0] * len(ids))
-        single, _ = self.single.run(ids, types or [0] * len(ids))
-        self.lines.append({"ids": ids, "token_type_ids": types} if types
-                          else ids)
+    def add(self, ids, types=None, attended=None):
+        exact, scales = self.exact.run(ids, types, attended)
+        single, _ = self.single.run(ids, types, attended)
+        more = {"token_type_ids": types, "attended_length": attended}
+        more = {key: value for key, value in more.items() if value is not None}
+        self.lines.append({"ids": ids, **more} if more else ids)
         for name in self.outputs or exact:
             scale = scales[name]
             error = numpy.abs(single[name] - exact[name]).max(1) / scale
@@ -190,7 +110,7 @@ class Recorder:
 
 def versions():
     return {"script": "test/endtoend/make_models.py",
-            "seed": model_cases.SEED, "python": platform.python_version(),
+            "seed": model_folders.SEED, "python": platform.python_version(),
             "numpy": numpy.__version__, "torch": torch.__version__,
             "transformers": transformers.__version__,
             "sentence_transformers": sentence_transformers.__version__,
@@ -206,12 +126,22 @@ def write_manifest(folder, cases, rows):
         f'"cases": [\n{body}\n]}}\n')
 
 
-def draw_ids(random, config, length, with_types):
-    """Ids that may be any but the pad id at the end, which warns."""
-    ids = random.integers(0, config["vocab_size"], length).tolist()
-    ids[-1] = ids[-1] or 1
-    types = random.integers(0, config["type_vocab_size"], length).tolist()
-    return ids, types if with_types else None
+def draw_line(random, case, length):
+    """Ids that may be any but the pad id at the end, which warns; and what
+    lines of the case have beside them."""
+    ids = random.integers(0, case.config["vocab_size"], length).tolist()
+    pad = case.config.get("pad_token_id", 0)
+    if ids[-1] == pad:
+        ids[-1] = 0 if pad else 1
+    line = [ids, None, None]
+    if case.family == "bert":
+        types = random.integers(0, case.config["type_vocab_size"],
+                                length).tolist()
+        if case.token_types:
+            line[1] = types
+    if case.attended:
+        line[2] = int(random.integers(1, length + 1))
+    return line
 
 
 def make_models():
@@ -222,15 +152,14 @@ def make_models():
     entries = []
     for case in model_cases.all_cases():
         folder = models / case.name
-        model_cases.write_folder(case, folder)
-        random = numpy.random.default_rng([model_cases.SEED, len(entries)])
+        model_folders.write_folder(case, folder)
+        random = numpy.random.default_rng([model_folders.SEED, len(entries)])
         outputs = None
         if "--task=feature-extraction" in case.arguments:
             outputs = ["last_hidden_state", "pooler_output"]
         recorder = Recorder(folder, outputs)
         for length in case.lengths:
-            recorder.add(*draw_ids(random, case.config, length,
-                                   case.token_types))
+            recorder.add(*draw_line(random, case, length))
         entry = recorder.write(goldens, case.name)
         entry["folder"] = f"../models/{case.name}"
         entry["arguments"] = case.arguments

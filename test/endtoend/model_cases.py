@@ -1,48 +1,29 @@
-"""The tiny BERT folders that make_models.py writes: one Case each.
+"""The tiny models that make_models.py writes: one Case each.
 
 Together they cover every head, stored type, layout of tensors and files,
-activation, pooling and sentence-transformers module that Encast imports, and
-sizes that are multiples of nothing.
+activation, pooling, sentence-transformers module, window, pattern of layers and
+grouping of heads that Encast imports, and sizes that are multiples of nothing.
 """
 
-import dataclasses
-import json
-import shutil
-import zlib
-
-import numpy
-import safetensors.torch
 import torch
-import transformers
 from sentence_transformers.base.modules import Dense, Normalize
 from sentence_transformers.sentence_transformer.modules import (LayerNorm,
                                                                 Pooling)
 
-SEED = 20240611
+from model_folders import Case
 
 LONG_LENGTHS = [*range(1, 21), 31, 32, 33, 63, 64, 65, 127, 128, 129,
                 255, 256, 257, 511, 512]
-SHORT_LENGTHS = [*range(1, 10), 16, 17, 31, 32, 33, 63, 64, 65]
-
-TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+FEW_LENGTHS = [1, 2, 3, 4, 5, 8, 17, 33, 64]
 
 
-@dataclasses.dataclass
-class Case:
-    name: str
-    head: str = "BertModel"  # class in Transformers
-    config: dict = dataclasses.field(default_factory=dict)
-    stored: str = "f32"
-    shards: int = 1
-    prefix: bool = True  # keep "bert." before the base model's names
-    pooler: bool = True
-    old_norm_names: bool = False  # LayerNorm.gamma and .beta
-    # Pairs of a module and how its folder is written, see write_module().
-    chain: list = None
-    subfolder: str = ""  # of the transformer, in a chain
-    lengths: list = dataclasses.field(default_factory=lambda: SHORT_LENGTHS)
-    token_types: bool = False  # lines of ids carry token_type_ids
-    arguments: list = dataclasses.field(default_factory=list)
+def edges(window):
+    """Lengths around each place where a window of this many tokens on either
+    side begins or stops to matter, and around blocks of kernels."""
+    near = {window - 1, window, window + 1, 2 * window, 2 * window + 1,
+            2 * window + 2}
+    return sorted({length for length in near if length > 0}
+                  | {1, 2, 3, 4, 5, 127, 128, 129, 255, 256, 257, 511, 512})
 
 
 def small(**changes):
@@ -79,13 +60,13 @@ def head_cases():
 def layout_cases():
     yield Case("long-32x4", config=small(
         hidden_size=32, num_attention_heads=4, intermediate_size=77,
-        max_position_embeddings=600), lengths=LONG_LENGTHS, prefix=False)
+        max_position_embeddings=600), lengths=LONG_LENGTHS, prefix="")
     yield Case("long-48x3", config=small(
         hidden_size=48, num_attention_heads=3, num_hidden_layers=3,
         intermediate_size=85, vocab_size=500, max_position_embeddings=600),
         stored="f16", lengths=LONG_LENGTHS, token_types=True,
         chain=[(Pooling(48, "mean"), "old"), (Normalize(), "old")],
-        prefix=False)
+        prefix="")
     yield Case("long-40x5", config=small(
         hidden_size=40, num_attention_heads=5, intermediate_size=111,
         vocab_size=300, max_position_embeddings=600), shards=3, pooler=False,
@@ -119,7 +100,7 @@ def activation_cases():
 
 def chain_cases():
     def case(name, *chain, **more):
-        return Case("sentence-" + name, config=tiny(), prefix=False,
+        return Case("sentence-" + name, config=tiny(), prefix="",
                     pooler=False, stored="f16", chain=list(chain), **more)
 
     modes = list(Pooling.POOLING_MODES)
@@ -148,134 +129,160 @@ def chain_cases():
                (LayerNorm(32), "old"))
 
 
+def modernbert(name, head="Model", **more):
+    """A case with this config over odd sizes and heads of 8; the second of two
+    layers has a window."""
+    fields = {"hidden_size": 16, "num_attention_heads": 2,
+              "num_hidden_layers": 2, "intermediate_size": 21,
+              "vocab_size": 31, "max_position_embeddings": 600,
+              "local_attention": 8, "pad_token_id": 3,
+              **more.pop("config", {})}
+    more.setdefault("lengths", FEW_LENGTHS)
+    return Case("modernbert-" + name, "ModernBert" + head, fields,
+                family="modernbert", **more)
+
+
+def modernbert_cases():
+    full, sliding = "full_attention", "sliding_attention"
+    yield modernbert("window-8", lengths=edges(8), stored="f16", config={
+        "hidden_size": 24, "num_attention_heads": 3, "num_hidden_layers": 4,
+        "intermediate_size": 37, "local_attention": 16})
+    yield modernbert("window-64", lengths=edges(64), stored="bf16", prefix="",
+                     config={
+        "hidden_size": 32, "local_attention": 128,
+        "layer_types": [sliding, full], "rope_parameters": {
+            full: {"rope_theta": 80000.0, "rope_type": "default"},
+            sliding: {"rope_theta": 10000.0, "rope_type": "default"}}})
+    yield modernbert("window-16-head-64", stored="bf16", lengths=[
+        1, 2, 3, 5, 15, 16, 17, 32, 33, 34, 129, 257], config={
+        "hidden_size": 64, "num_attention_heads": 1, "num_hidden_layers": 1,
+        "layer_types": [sliding], "local_attention": 32})
+    yield modernbert("window-3", lengths=edges(3), stored="f16", config={
+        "hidden_size": 20, "num_hidden_layers": 3, "local_attention": 7,
+        "global_attn_every_n_layers": 2, "global_rope_theta": 150000.0,
+        "local_rope_theta": 160000.0})
+    yield modernbert("window-0", stored="f16", config={"local_attention": 1})
+    yield modernbert("window-wider-than-texts", stored="f16",
+                     config={"local_attention": 4096})
+    yield modernbert("no-window", stored="bf16",
+                     config={"global_attn_every_n_layers": 1})
+    yield modernbert("8192", stored="bf16", lengths=[2, 129, 8192], config={
+        "num_attention_heads": 1, "local_attention": 128,
+        "max_position_embeddings": 8192})
+    yield modernbert("biases", "ForMaskedLM", stored="f16", config={
+        "norm_bias": True, "attention_bias": True, "mlp_bias": True,
+        "classifier_bias": True, "hidden_activation": "silu"})
+    yield modernbert("masked-lm", "ForMaskedLM")
+    yield modernbert("masked-lm-untied", "ForMaskedLM", stored="bf16", config={
+        "tie_word_embeddings": False, "decoder_bias": False,
+        "classifier_activation": "silu", "norm_eps": 1e-3})
+    labels = {"id2label": {str(i): f"label {i}" for i in range(5)}}
+    yield modernbert("sequence-cls", "ForSequenceClassification",
+                     stored="bf16", config=labels)
+    yield modernbert("sequence-mean", "ForSequenceClassification",
+                     stored="f16",
+                     config={"classifier_pooling": "mean", **labels})
+    yield modernbert("reranker", "ForSequenceClassification", stored="f16",
+                     config={"classifier_pooling": "mean",
+                             "id2label": {"0": "score"}})
+    yield modernbert("token-classification", "ForTokenClassification",
+                     shards=2, config={
+                         "hidden_activation": "gelu_pytorch_tanh", **labels})
+    yield modernbert("question-answering", "ForQuestionAnswering",
+                     stored="f16", config={"id2label": {"0": "s", "1": "e"}})
+    yield modernbert("multiple-choice", "ForMultipleChoice", stored="f16")
+    yield modernbert("sentence-cls", prefix="", stored="bf16", chain=[
+        (Pooling(16, "cls"), "old"), (Normalize(), "old")])
+    yield modernbert("sentence-mean", prefix="", stored="f16", chain=[
+        (Pooling(16, "mean"), "new")])
+    yield modernbert("colbert", prefix="", stored="bf16", attended=True,
+                     chain=[(token_projection(16, 7), "pylate")])
+
+
+def token_projection(columns, rows):
+    return Dense(columns, rows, bias=False,
+                 activation_function=torch.nn.Identity(),
+                 module_input_name="token_embeddings")
+
+
+def lfm2(name, head="BidirectionalModel", layers="cf", **more):
+    """A case with this config over odd sizes; `layers` has a letter each, c for
+    convolution and f for full attention."""
+    types = {"c": "conv", "f": "full_attention"}
+    fields = {"hidden_size": 16, "num_attention_heads": 4,
+              "num_key_value_heads": 2, "num_hidden_layers": len(layers),
+              "layer_types": [types[letter] for letter in layers],
+              "intermediate_size": 27, "block_auto_adjust_ff_dim": False,
+              "vocab_size": 31, "max_position_embeddings": 600,
+              **more.pop("config", {})}
+    more.setdefault("lengths", FEW_LENGTHS)
+    return Case("lfm2-" + name, "Lfm2" + head, fields, family="lfm2", **more)
+
+
+def lfm2_cases():
+    yield lfm2("pattern-350m", layers="ccfccfcf", stored="bf16",
+               lengths=edges(16), prefix="", config={
+                   "rope_parameters": {"rope_theta": 1000000.0,
+                                       "rope_type": "default"}})
+    yield lfm2("pattern-230m", layers="ccfcf", stored="f16",
+               lengths=edges(1), config={"rope_theta": 10000.0})
+    yield lfm2("head-64", layers="cfc", stored="bf16", lengths=[
+        *FEW_LENGTHS, 127, 128, 129, 257, 512], config={
+            "num_attention_heads": 2, "num_key_value_heads": 1,
+            "head_dim": 64})
+    yield lfm2("8192", stored="bf16", lengths=[2, 129, 8192],
+               config={"num_attention_heads": 2, "num_key_value_heads": 1,
+                       "max_position_embeddings": 128000})
+    yield lfm2("attention-only", stored="f16", layers="ff", config={
+        "layer_types": None, "num_key_value_heads": 4})
+    yield lfm2("attention-by-index", stored="f16", layers="fc", config={
+        "layer_types": None, "full_attn_idxs": [0],
+        "num_attention_heads": 6, "head_dim": 10})
+    yield lfm2("convolution-only", stored="f16", layers="ccc")
+    yield lfm2("one-key-head", stored="f16", layers="f",
+               config={"num_key_value_heads": 1})
+    yield lfm2("biases", stored="f16", config={"conv_bias": True,
+                                               "norm_eps": 1e-3})
+    yield lfm2("masked-lm", "BidirectionalForMaskedLM", config={
+        "intermediate_size": 50, "block_multiple_of": 8,
+        "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": True})
+    yield lfm2("masked-lm-untied", "BidirectionalForMaskedLM", stored="bf16",
+               config={"tie_embedding": False},
+               linears={"lm_head": (31, False)})
+    yield lfm2("pii-detector", "BidirP2ForTokenClassification", shards=2,
+               linears={"classifier": (9, True)},
+               extra={"class_weights": (9,)}, config={
+                   "id2label": {str(i): f"label {i}" for i in range(9)}})
+    projections = {"tok_proj": (12, True), "rule_proj": (12, True)}
+    yield lfm2("prompt-router", "BidirForSequenceRouting",
+               linears=projections, stored="f16",
+               extra={"logit_scale": (), "score_bias": ()},
+               config={"rule_proj_dim": 12})
+    yield lfm2("policy-linter", "BidirForRuleMatching", linears=projections,
+               stored="bf16", extra={"score_bias": ()})
+    yield lfm2("embedding", stored="bf16", prefix="", chain=[
+        (Pooling(16, "cls"), "old")], config={
+            "tie_embedding": True, "block_ff_dim": 40,
+            "block_auto_adjust_ff_dim": True, "block_multiple_of": 16})
+    yield lfm2("colbert", stored="bf16", prefix="", attended=True,
+               lengths=[*FEW_LENGTHS, 32, 65], layers="cfcf",
+               chain=[(token_projection(16, 7), "pylate")])
+
+
+def token_chain_cases():
+    """ColBERT in another family and in both layouts."""
+    def case(name, **more):
+        return Case("tokens-" + name, config=tiny(num_hidden_layers=1),
+                    prefix="", pooler=False, stored="f16", attended=True,
+                    lengths=FEW_LENGTHS, **more)
+
+    yield case("pylate", chain=[(token_projection(16, 7), "pylate")])
+    yield case("normalized", chain=[
+        (token_projection(16, 5), "new"),
+        (Normalize("token_embeddings"), "new")])
+
+
 def all_cases():
     return [*layout_cases(), *head_cases(), *activation_cases(),
-            *chain_cases()]
-
-
-def values(case, name, shape):
-    """Values of a tensor: large enough that attention and activations are far
-    from trivial, and the same for a name wherever it stands."""
-    random = numpy.random.default_rng(
-        [SEED, zlib.crc32(case.name.encode()), zlib.crc32(name.encode())])
-    drawn = random.standard_normal(shape)
-    if "LayerNorm.weight" in name or name == "norm.weight":
-        drawn = 1 + 0.2 * drawn
-    elif name.endswith("bias"):
-        drawn = 0.2 * drawn
-    elif "embeddings" not in name:
-        drawn = 1.3 * drawn / numpy.sqrt(shape[-1])
-    return torch.from_numpy(drawn.astype(numpy.float32))
-
-
-def fill(case, module):
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            parameter.copy_(values(case, name, tuple(parameter.shape)))
-
-
-def base_tensors(case, config):
-    """The tensors to store, by name."""
-    model = getattr(transformers, case.head)(config).eval()
-    fill(case, model)
-    tensors = {}
-    for name, tensor in model.state_dict().items():
-        tied = config.tie_word_embeddings and "predictions.decoder" in name
-        if tied or (not case.pooler and "pooler" in name):
-            continue
-        if case.prefix and case.head == "BertModel":
-            name = "bert." + name
-        if case.old_norm_names:
-            name = name.replace("LayerNorm.weight", "LayerNorm.gamma")
-            name = name.replace("LayerNorm.bias", "LayerNorm.beta")
-        tensors[name] = tensor.to(TYPES[case.stored]).contiguous()
-    return tensors
-
-
-def write_checkpoint(folder, tensors, shards):
-    folder.mkdir(parents=True, exist_ok=True)
-    metadata = {"format": "pt"}
-    if shards == 1:
-        safetensors.torch.save_file(tensors, folder / "model.safetensors",
-                                    metadata)
-        return
-    weight_map = {}
-    for shard in range(shards):
-        name = f"model-{shard + 1:05}-of-{shards:05}.safetensors"
-        part = dict(list(tensors.items())[shard::shards])
-        safetensors.torch.save_file(part, folder / name, metadata)
-        weight_map.update(dict.fromkeys(part, name))
-    size = sum(t.numel() * t.element_size() for t in tensors.values())
-    write_json(folder / "model.safetensors.index.json",
-               {"metadata": {"total_size": size},
-                "weight_map": dict(sorted(weight_map.items()))})
-
-
-def write_json(path, value):
-    path.write_text(json.dumps(value, indent=2) + "\n")
-
-
-def write_module(case, folder, module, style):
-    """Writes a module's folder as a release of sentence-transformers before
-    (style "old") or after ("new") its modules were renamed does."""
-    folder.mkdir()
-    if list(module.parameters()):
-        fill(case, module)
-    if style == "new" or isinstance(module, (Dense, LayerNorm)):
-        module.save(str(folder))
-        if style == "no activation key":
-            config = json.loads((folder / "config.json").read_text())
-            del config["activation_function"]
-            write_json(folder / "config.json", config)
-    elif isinstance(module, Pooling):
-        modes = module.pooling_mode
-        modes = [modes] if isinstance(modes, str) else modes
-        flags = {"cls_token": "cls", "mean_tokens": "mean",
-                 "max_tokens": "max",
-                 "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-                 "weightedmean_tokens": "weightedmean",
-                 "lasttoken": "lasttoken"}
-        write_json(folder / "config.json",
-                   {"word_embedding_dimension": module.embedding_dimension,
-                    **{"pooling_mode_" + flag: mode in modes
-                       for flag, mode in flags.items()}})
-    else:
-        folder.rmdir()  # Normalize had no files
-
-
-def module_type(module, style):
-    kind = type(module)
-    if style == "new":
-        return f"{kind.__module__}.{kind.__name__}"
-    return f"sentence_transformers.models.{kind.__name__}"
-
-
-def write_chain(case, folder):
-    modules = [{"idx": 0, "name": "0", "path": case.subfolder,
-                "type": "sentence_transformers.models.Transformer"}]
-    for index, (module, style) in enumerate(case.chain, 1):
-        path = f"{index}_{type(module).__name__}"
-        write_module(case, folder / path, module, style)
-        modules.append({"idx": index, "name": str(index), "path": path,
-                        "type": module_type(module, style)})
-    write_json(folder / "modules.json", modules)
-    write_json(folder / case.subfolder / "sentence_bert_config.json",
-               {"max_seq_length": 64, "do_lower_case": False})
-    write_json(folder / "config_sentence_transformers.json",
-               {"prompts": {"query": "query: ", "document": ""},
-                "default_prompt_name": None, "similarity_fn_name": "cosine"})
-
-
-def write_folder(case, folder):
-    """Writes the model folder of a case."""
-    if folder.exists():
-        shutil.rmtree(folder)
-    config = transformers.BertConfig(**case.config)
-    fields = config.to_diff_dict()
-    fields.pop("transformers_version", None)
-    transformer = folder / case.subfolder
-    write_checkpoint(transformer, base_tensors(case, config), case.shards)
-    write_json(transformer / "config.json",
-               {"architectures": [case.head], **fields})
-    if case.chain:
-        write_chain(case, folder)
+            *chain_cases(), *modernbert_cases(), *lfm2_cases(),
+            *token_chain_cases()]

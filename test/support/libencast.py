@@ -64,6 +64,12 @@ class _SessionStats(ctypes.Structure):
                      "step_count", "runs")]
 
 
+class _StepStats(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t)] + [
+        (name, ctypes.c_char_p) for name in ("step", "name", "kernel")] + [
+        (name, ctypes.c_int64) for name in ("layer", "nanoseconds", "flops")]
+
+
 class Library:
     def __init__(self, path):
         self._library = ctypes.CDLL(str(path))
@@ -137,7 +143,8 @@ class Session:
                                 ctypes.c_uint64(mask))
         self._reserved = (tokens, sequences, mask)
 
-    def prepare(self, sequences, outputs, token_types=None, rows=None):
+    def prepare(self, sequences, outputs, token_types=None, rows=None,
+                attended=None):
         """Returns (run, results): run() is one encast_run over `sequences`
         (lists of ids) that fills results, a dict from each name in `outputs`
         to its f32 array."""
@@ -151,6 +158,8 @@ class Session:
                 [t for sequence in token_types for t in sequence])
         if rows is not None:
             named["rows"] = _int64(rows)
+        if attended is not None:
+            named["attended_length"] = _int64(attended)
         token_rows = len(ids) if rows is None else len(rows)
         mask = 0
         results = {}
@@ -175,8 +184,10 @@ class Session:
         run.keeps = named  # the memory that `given` points to
         return run, results
 
-    def run(self, sequences, outputs, token_types=None, rows=None):
-        run, results = self.prepare(sequences, outputs, token_types, rows)
+    def run(self, sequences, outputs, token_types=None, rows=None,
+            attended=None):
+        run, results = self.prepare(sequences, outputs, token_types, rows,
+                                    attended)
         run()
         return results
 
@@ -185,6 +196,19 @@ class Session:
         self.model.library.call("encast_session_stats", self.handle,
                                 ctypes.byref(stats))
         return stats
+
+    def steps(self):
+        """Each call of the last run as a dict of encast_step_stats."""
+        calls = []
+        for index in range(self.stats().step_count):
+            call = _StepStats(size=ctypes.sizeof(_StepStats))
+            self.model.library.call("encast_session_step", self.handle,
+                                    ctypes.c_int64(index), ctypes.byref(call))
+            calls.append({name: getattr(call, name).decode()
+                          for name in ("step", "name", "kernel")})
+            calls[-1].update({name: getattr(call, name) for name in
+                              ("layer", "nanoseconds", "flops")})
+        return calls
 
 
 def _int64(values):
