@@ -116,12 +116,20 @@ float encast::bf16Value(uint16_t bits) {
   return fromBits(uint32_t(bits) << 16);
 }
 
+/// Calls `use(plane, bits)` for each plane of a value.
+template <typename Use>
+static void forEachPlane(float value, int planes, Use use) {
+  for (int plane = 0; plane < planes; ++plane) {
+    const uint16_t bits = roundToBf16(value);
+    use(plane, bits);
+    value -= bf16Value(bits);
+  }
+}
+
 std::vector<uint16_t> encast::planesOf(float value, int planes) {
   std::vector<uint16_t> result;
-  for (int plane = 0; plane < planes; ++plane) {
-    result.push_back(roundToBf16(value));
-    value -= bf16Value(result.back());
-  }
+  forEachPlane(value, planes,
+               [&](int, uint16_t bits) { result.push_back(bits); });
   return result;
 }
 
@@ -194,23 +202,24 @@ TileLinearProblem::TileLinearProblem(const KernelRow &kernel, int64_t rows,
 
 void TileLinearProblem::setA(int64_t row, int64_t k, float value) {
   aValues[row * shape.k + k] = value;
-  const auto planes = planesOf(value, activationPlanes(shape.arithmetic));
   auto *elements = reinterpret_cast<uint16_t *>(a.data());
-  for (size_t plane = 0; plane < planes.size(); ++plane)
-    elements[row * shape.lda + int64_t(plane) * planeStride(shape.k) + k] =
-        aTerms[aTerm(row, int64_t(plane)) + k] = planes[plane];
+  forEachPlane(
+      value, activationPlanes(shape.arithmetic), [&](int plane, uint16_t bits) {
+        aTerms[aTerm(row, plane) + k] = bits;
+        elements[row * shape.lda + plane * planeStride(shape.k) + k] = bits;
+      });
 }
 
 void TileLinearProblem::setB(int64_t column, int64_t k, float value) {
-  const int count = weightPlanes(shape.arithmetic);
+  const int planes = weightPlanes(shape.arithmetic);
   if (shape.arithmetic == Arithmetic::Bf16x3w)
     value = bf16Value(roundToBf16(value));
   bValues[column * shape.k + k] = value;
-  const auto planes = planesOf(value, count);
   auto *elements = reinterpret_cast<uint16_t *>(packedB.data());
-  for (int plane = 0; plane < count; ++plane)
-    elements[tilePairElement(shape.k, count, column, k, plane)] =
-        bTerms[bTerm(column, plane) + k] = planes[plane];
+  forEachPlane(value, planes, [&](int plane, uint16_t bits) {
+    bTerms[bTerm(column, plane) + k] = bits;
+    elements[tilePairElement(shape.k, planes, column, k, plane)] = bits;
+  });
 }
 
 void TileLinearProblem::resetC() {
