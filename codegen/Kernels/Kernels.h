@@ -41,11 +41,13 @@ bool parseActivation(std::string_view name, Activation &activation);
 /// What a product of a linear or of attention is made of. bf16 terms of an f32
 /// value x are hi = bf16(x), mid = bf16(x - hi), lo = bf16(x - hi - mid), each
 /// rounded to nearest even: planes of a value, hi first. A product of values of
-/// several planes is a sum of products of planes, small ones first, in f32.
+/// several planes is a sum of products of planes in f32, in an order in which
+/// one side changes at a time. Denormal terms count as zero. A value beyond the
+/// largest bf16, 3.39e38, has the planes infinity and NaN.
 enum class Arithmetic {
   F32,     ///< Fused multiply-adds.
   Bf16,    ///< hi * hi.
-  Bf16x3,  ///< Two planes each: lo*hi + hi*lo + hi*hi; error about 5e-6.
+  Bf16x3,  ///< Two planes each: lo*hi + hi*hi + hi*lo; error about 5e-6.
   Bf16x3w, ///< Three planes times one, which is exact: weights that are bf16.
            ///< As exact as f32. Linear only.
   Bf16x6   ///< Three planes each, the six largest products: exact as f32.
@@ -98,14 +100,19 @@ const KernelRow *selectKernelRow(KernelFamily family, Arithmetic arithmetic,
 ///
 /// Weights in f32: panels [panels][k][16] of f32. In bf16: pairs of panels
 /// [panels / 2][ceil(k / 32)][weightPlanes][2 tiles][16][16][2] of bf16, where
-/// [i][n][j] of tile t is column 16 t + n at k = 32 step + 2 i + j; columns and
-/// k beyond the last are zero.
+/// [i][n][j] of tile t is column 16 t + n at k = 32 step + 2 i + j
+/// (TilePacking.h); columns and k beyond the last are zero. So columns, and
+/// gates, are rounded up to whole pairs, and the columns of c with them.
 ///
 /// Gated: half of the columns are gates, and the result has as many columns as
 /// there are gates: activation(gate) * other. In f32 a panel holds 8 gates,
 /// then the 8 other columns of the same results, and makes 8 columns of c (and
 /// of the residual), which is row-major; in bf16 the first tile of a pair holds
 /// 16 gates, the second the other 16. A gated linear does not accumulate.
+///
+/// Planes of c are filled up with zeros, as the next kernel expects, by the
+/// zeros of the weights (and of bias and residual): a pair makes 32 columns of
+/// c. A gated pair makes 16, so gates of planes are rounded up to 32.
 struct LinearShape {
   Arithmetic arithmetic = Arithmetic::F32;
   int64_t k = 1;    ///< >= 1.
