@@ -364,8 +364,7 @@ TEST(BuildEncoder, ColumnsOfOneHeadShareIt) {
   std::string text = build(spec);
   expectInOrder(text,
                 {"%qa = encoder.linear %head", "encoder.columns %qa from 0",
-                 "encoder.columns %qa from "
-                 "1"});
+                 "encoder.columns %qa from 1"});
   EXPECT_EQ(count(text, "encoder.linear"), 2);
 }
 
