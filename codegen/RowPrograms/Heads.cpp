@@ -9,7 +9,9 @@
 ///             is c + headSize / 2 or c - headSize / 2
 ///   y         f32 row, f32 panels of 16, or bf16 planes
 ///
-/// Gain, cosines and sines are loaded once, in front of the loop.
+/// Gain, cosines and sines are loaded once, in front of the loop. The scale of
+/// a norm is computed one head ahead, so that its long chain of reduction, root
+/// and division does not hold up what is done with it.
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Kernels/Kernels.h"
@@ -39,19 +41,29 @@ public:
     y = p.argument(number++);
     if (options.panelMajor)
       y = panelsOf(y, p.argument(number));
-    p.forEach("head", p.index(0), p.index(heads), p.index(1), {},
-              [&](Value head, ValueRange) {
-                SmallVector<Value> values =
-                    loadColumns(x, p.times(head, headSize));
+    Value last = p.index(heads - 1);
+    auto scaleOfNext = [&](Value head) -> SmallVector<Value> {
+      if (!options.norm)
+        return {};
+      Value next = arith::MinSIOp::create(p.b, p.plus(head, 1), last);
+      return {scaleOf(loadHead(x, next))};
+    };
+    SmallVector<Value> scale;
+    if (options.norm)
+      scale.push_back(scaleOf(loadHead(x, p.index(0))));
+    p.forEach("head", p.index(0), p.index(heads), p.index(1), scale,
+              [&](Value head, ValueRange scale) {
+                SmallVector<Value> next = scaleOfNext(head);
+                SmallVector<Value> values = loadHead(x, head);
                 if (options.norm)
-                  normalize(values);
+                  normalize(values, scale[0]);
                 if (options.rope)
                   rotate(values);
                 if (options.factor != 1)
                   for (Value &value : values)
                     value = p.multiply(value, p.splat(options.factor));
                 store(values, head);
-                return SmallVector<Value>();
+                return next;
               });
   }
 
@@ -68,6 +80,10 @@ private:
     for (int64_t v = 0; v < vectors; ++v)
       values.push_back(p.load(memref, columns(v, first)));
     return values;
+  }
+
+  SmallVector<Value> loadHead(Value x, Value head) {
+    return loadColumns(x, p.times(head, headSize));
   }
 
   /// Vector `v` of columns that are each another column of `values`.
@@ -117,11 +133,14 @@ private:
     }
   }
 
-  void normalize(SmallVector<Value> &values) {
+  Value scaleOf(ArrayRef<Value> values) {
     Value sum = p.splat(0);
     for (Value value : values)
       sum = p.fma(value, value, sum);
-    Value scale = p.inverseRoot(p.sumLanes(sum), headSize, *options.norm);
+    return p.inverseRoot(p.sumLanes(sum), headSize, *options.norm);
+  }
+
+  void normalize(SmallVector<Value> &values, Value scale) {
     for (int64_t v = 0; v < vectors; ++v)
       values[v] = p.multiply(p.multiply(values[v], scale), gain[v]);
   }
@@ -170,11 +189,14 @@ private:
   void storeInPlanes(ArrayRef<Value> values, Value head) {
     int64_t padded = planeStride(headSize);
     Value first = p.times(head, padded);
-    for (int64_t v = 0; v < padded / kLanes; ++v) {
-      Value value =
-          v < vectors ? p.existing(values[v], columns(v, Value())) : p.splat(0);
-      p.storePlanes(value, y, p.plus(first, v * kLanes), heads * padded,
-                    options.output.planes);
+    auto valueOf = [&](int64_t v) {
+      return v < vectors ? p.existing(values[v], columns(v, Value()))
+                         : p.splat(0);
+    };
+    for (int64_t column = 0; column < padded; column += kPlaneColumns) {
+      int64_t v = column / kLanes;
+      p.storePlanes(valueOf(v), valueOf(v + 1), y, p.plus(first, column),
+                    heads * padded, options.output.planes);
     }
   }
 

@@ -117,55 +117,84 @@ void RowProgram::store(Value value, Value memref, Columns at) {
     vector::StoreOp::create(b, value, memref, at.column);
 }
 
-void RowProgram::storeResult(Value value, Value y, Columns at, int64_t columns,
-                             RowOutput output) {
-  if (output.planes)
-    storePlanes(existing(value, at), y, at.column, planeStride(columns),
-                output.planes);
-  else
-    store(value, y, at);
-}
-
 void RowProgram::forEachResult(Value y, int64_t columns, RowOutput output,
                                function_ref<Value(Columns)> body) {
-  forEachVector(columns, [&](Columns at) {
-    storeResult(body(at), y, at, columns, output);
-  });
-  int64_t end = (columns + kLanes - 1) / kLanes * kLanes;
-  if (output.planes && end < planeStride(columns))
-    storePlanes(splat(0), y, index(end), planeStride(columns), output.planes);
+  if (output.planes)
+    return forEachResultInPlanes(y, columns, output.planes, body);
+  forEachVector(columns, [&](Columns at) { store(body(at), y, at); });
 }
 
-void RowProgram::storePlanes(Value value, Value y, Value column,
-                             int64_t planeStride, int planes) {
-  auto halfType = VectorType::get(kLanes, b.getI16Type());
-  auto planeType = VectorType::get(kLanes, b.getBF16Type());
-  for (int plane = 0; plane < planes; ++plane) {
-    Value rounded = roundToBF16(value);
-    Value high = arith::ShRUIOp::create(b, rounded, integers(16));
-    Value half = arith::TruncIOp::create(b, halfType, high);
-    vector::StoreOp::create(b, vector::BitCastOp::create(b, planeType, half), y,
-                            plus(column, plane * planeStride));
-    if (plane + 1 < planes)
-      value =
-          subtract(value, vector::BitCastOp::create(b, vectorType, rounded));
+/// Two vectors at a time, since planes are whole ones of 32 columns.
+void RowProgram::forEachResultInPlanes(Value y, int64_t columns, int planes,
+                                       function_ref<Value(Columns)> body) {
+  int64_t stride = planeStride(columns);
+  int64_t full = columns / kPlaneColumns * kPlaneColumns;
+  if (full)
+    forEach("column", index(0), index(full), index(kPlaneColumns), {},
+            [&](Value column, ValueRange) {
+              Value first16 = body({column, Value()});
+              Value second16 = body({plus(column, kLanes), Value()});
+              storePlanes(first16, second16, y, column, stride, planes);
+              return SmallVector<Value>();
+            });
+  if (full == columns)
+    return;
+  auto lastColumns = [&](int64_t column) {
+    int64_t left = columns - column;
+    if (left <= 0)
+      return splat(0);
+    Columns at{index(column), left < kLanes ? firstLanes(left) : Value()};
+    return existing(body(at), at);
+  };
+  Value first16 = lastColumns(full), second16 = lastColumns(full + kLanes);
+  storePlanes(first16, second16, y, index(full), stride, planes);
+}
+
+void RowProgram::storePlanes(Value first16, Value second16, Value y,
+                             Value column, int64_t planeStride, int planes) {
+  auto halves = VectorType::get(kPlaneColumns, b.getI16Type());
+  auto plane = VectorType::get(kPlaneColumns, b.getBF16Type());
+  // The high halves of the 32 values, whose terms end there.
+  SmallVector<int64_t> high;
+  for (int64_t i = 0; i < kPlaneColumns; ++i)
+    high.push_back(2 * i + 1);
+  for (int number = 0; number < planes; ++number) {
+    // The first term makes NaN of NaN, whatever the others are.
+    Value term1 = roundToBF16(first16, number == 0);
+    Value term2 = roundToBF16(second16, number == 0);
+    Value terms = vector::ShuffleOp::create(
+        b, vector::BitCastOp::create(b, halves, term1),
+        vector::BitCastOp::create(b, halves, term2), high);
+    vector::StoreOp::create(b, vector::BitCastOp::create(b, plane, terms), y,
+                            plus(column, number * planeStride));
+    if (number + 1 < planes) {
+      first16 = subtract(first16, term1);
+      second16 = subtract(second16, term2);
+    }
   }
 }
 
-Value RowProgram::roundToBF16(Value value) {
-  // Half of the last bit that stays is added, less one if that bit is even; the
-  // carry into the exponent is right, and makes infinity of what is too large.
+Value RowProgram::roundToBF16(Value value, bool keepNaN) {
+  // Half of the last bit that stays is added; the carry into the exponent is
+  // right, and makes infinity of what is too large. A tie leaves nothing behind
+  // that bit, and is made even.
   Value bits = vector::BitCastOp::create(b, integersType, value);
-  Value last = arith::AndIOp::create(
-      b, arith::ShRUIOp::create(b, bits, integers(16)), integers(1));
-  Value half = arith::AddIOp::create(b, last, integers(0x7fff));
-  Value sum = arith::AddIOp::create(b, bits, half);
-  // NaN must not carry; it becomes quiet, so that cutting it leaves a NaN.
-  Value quiet = arith::OrIOp::create(b, bits, integers(0x00400000));
-  Value isNaN =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
-  Value rounded = arith::SelectOp::create(b, isNaN, quiet, sum);
-  return arith::AndIOp::create(b, rounded, integers(0xffff0000));
+  Value sum = arith::AddIOp::create(b, bits, integers(0x8000));
+  Value rest = arith::AndIOp::create(b, sum, integers(0xffff));
+  Value tie =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rest, integers(0));
+  if (keepNaN) {
+    // It must not carry, nor be told from an infinity by what is cut alone.
+    Value quiet = arith::OrIOp::create(b, bits, integers(0x00400000));
+    Value isNaN =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
+    sum = arith::SelectOp::create(b, isNaN, quiet, sum);
+  }
+  Value rounded = arith::AndIOp::create(
+      b, sum,
+      arith::SelectOp::create(b, tie, integers(0xfffe0000),
+                              integers(0xffff0000)));
+  return vector::BitCastOp::create(b, vectorType, rounded);
 }
 
 Value RowProgram::existing(Value value, Columns at) {

@@ -24,6 +24,8 @@ namespace encast {
 
 /// Columns of a vector, and of a panel.
 constexpr int64_t kLanes = 16;
+/// Columns that bf16 planes are made of.
+constexpr int64_t kPlaneColumns = 32;
 
 /// Sixteen columns of a row, from `column`; `mask` says which exist, if not
 /// all do.
@@ -82,17 +84,14 @@ public:
   Value load(Value memref, Columns at, Value row = {});
   void store(Value value, Value memref, Columns at);
 
-  /// Stores 16 of `columns` results of f32 as `output` says.
-  void storeResult(Value value, Value y, Columns at, int64_t columns,
-                   RowOutput output);
-  /// forEachVector that stores what `body` returns to y, and fills planes up.
+  /// Walks over a row of results, and stores what `body` returns for them to y
+  /// as `output` says.
   void forEachResult(Value y, int64_t columns, RowOutput output,
                      llvm::function_ref<Value(Columns)> body);
-
-  /// Stores 16 columns of f32 as bf16 planes, plane p from element p *
+  /// Stores 32 columns of f32 as bf16 planes, plane p from element p *
   /// planeStride + column.
-  void storePlanes(Value value, Value y, Value column, int64_t planeStride,
-                   int planes);
+  void storePlanes(Value first16, Value second16, Value y, Value column,
+                   int64_t planeStride, int planes);
 
   /// The value, zero where the mask is off.
   Value existing(Value value, Columns at);
@@ -140,8 +139,10 @@ private:
   /// Creates an op behind the last one that was created so, in front of all
   /// others.
   Value inFront(llvm::function_ref<mlir::Operation *()> create);
-  /// The f32 values rounded to bf16, as bits of f32.
-  Value roundToBF16(Value value);
+  void forEachResultInPlanes(Value y, int64_t columns, int planes,
+                             llvm::function_ref<Value(Columns)> body);
+  /// The f32 values rounded to bf16, as f32. Keeps NaN only if asked to.
+  Value roundToBF16(Value value, bool keepNaN);
 
   mlir::func::FuncOp function;
   llvm::DenseMap<mlir::Attribute, Value> constants;

@@ -45,8 +45,7 @@ void registerRowProgramDialects(mlir::DialectRegistry &registry);
 /// a term underflows. Of `columns` results plane p begins at element p *
 /// planeStride(columns) (codegen/Kernels/Kernels.h), and the columns that fill
 /// it up are zero. hi of NaN is NaN, and of an infinity, or of x that rounds to
-/// one, that infinity; the next planes are then x - hi in f32, which is not
-/// finite either, so that no sum of the planes is.
+/// one, that infinity; mid and lo are then such that no sum with hi is finite.
 struct RowOutput {
   /// 0: y is memref<columns x f32>; 1 to 3: y is memref<planes *
   /// planeStride(columns) x bf16>, 2-byte aligned.

@@ -122,10 +122,8 @@ inline float fromBF16(uint16_t bits) {
 /// the even one; what is halfway or more from the largest bf16 to 2^128 becomes
 /// infinite.
 inline uint16_t roundToBF16(float x) {
-  if (std::isnan(x))
-    return uint16_t(bitsOf(x) >> 16 | 0x40);
-  if (std::isinf(x))
-    return uint16_t(bitsOf(x) >> 16);
+  if (!std::isfinite(x))
+    return toBF16(x);
   uint16_t low = toBF16(x); // Towards zero.
   auto value = [](uint16_t bits) {
     return (bits & 0x7fff) == 0x7f80 ? 0x1p128 : std::fabs(fromBF16(bits));
