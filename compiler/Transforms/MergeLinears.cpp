@@ -34,6 +34,11 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
       return Demand{ENCAST_MODE_ALL | ENCAST_MODE_SELECTED, uint64_t(1)
                                                                 << output++};
     });
+    SymbolTable symbols(getOperation());
+    auto isBF16 = [&](LinearOp linear) {
+      auto weight = symbols.lookup<WeightOp>(linear.getWeight());
+      return weight.getType().getElementType().isBF16();
+    };
     // Linears in the order of the function, by what they read and who needs
     // them.
     SmallVector<SmallVector<LinearOp>> groups;
@@ -45,6 +50,7 @@ struct MergeLinears : encast::impl::MergeLinearsPassBase<MergeLinears> {
         return first.getInput() == linear.getInput() &&
                !first.getBiasAttr() == !linear.getBiasAttr() &&
                first.getPrecision() == linear.getPrecision() &&
+               isBF16(first) == isBF16(linear) &&
                demand.of(first) == demand.of(linear);
       });
       if (group == groups.end())

@@ -134,7 +134,8 @@ def MergeLinearsPass : Pass<"encoder-merge-linears", "::mlir::ModuleOp"> {
     Merges linears of the same input that only attention reads, if the same runs
     need them (a query for selected rows stays apart from keys of all rows).
     Declines if heads are normalized or rotated in front of attention: these lie
-    in another layout than those that attention reads at once.
+    in another layout than those that attention reads at once. Matrices of bf16
+    stay apart from others: targets with tiles multiply them faster.
   }];
   let dependentDialects = ["::encast::encoder::EncoderDialect"];
 }

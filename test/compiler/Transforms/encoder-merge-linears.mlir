@@ -157,6 +157,36 @@ encoder.weight @b : tensor<8xf32> {
 
 !rows = tensor<?x8xf32>
 
+// A matrix that is exactly bf16 would lose its type beside one that is not.
+// CHECK-LABEL: func.func @negative_exact_and_inexact_matrices
+//       CHECK:   encoder.linear %{{.*}}, @q : tensor<?x8xf32> -> tensor<?x8xf32>
+//  CHECK-NEXT:   encoder.linear %{{.*}}, @k_v.weight
+func.func @negative_exact_and_inexact_matrices(%x: !rows) {
+  %q = encoder.linear %x, @q : !rows -> !rows
+  %k = encoder.linear %x, @k : !rows -> !rows
+  %v = encoder.linear %x, @v : !rows -> !rows
+  %0 = encoder.attention %q, %k, %v heads 2 scale 1.0 : !rows, !rows
+  %p = encoder.pick %0 : !rows -> tensor<?x8xf32, #encoder.rows<picked>>
+  encoder.output "tokens" %p : tensor<?x8xf32, #encoder.rows<picked>>
+  return
+}
+encoder.weight @q : tensor<8x8xf32> {
+  %0 = encoder.tensor "q" in "model.safetensors" : tensor<8x8xf32>
+  encoder.yield %0 : tensor<8x8xf32>
+}
+encoder.weight @k : tensor<8x8xbf16> {
+  %0 = encoder.tensor "k" in "model.safetensors" : tensor<8x8xbf16>
+  encoder.yield %0 : tensor<8x8xbf16>
+}
+encoder.weight @v : tensor<8x8xbf16> {
+  %0 = encoder.tensor "v" in "model.safetensors" : tensor<8x8xbf16>
+  encoder.yield %0 : tensor<8x8xbf16>
+}
+
+// -----
+
+!rows = tensor<?x8xf32>
+
 // Linears that different outputs need stay apart: a run computes what it asks
 // for only.
 // CHECK-LABEL: func.func @negative_needed_by_different_outputs
