@@ -13,7 +13,6 @@ using namespace Xbyak;
 static constexpr int kFloatBytes = sizeof(float);
 static constexpr int kPlane = int(kPanelColumns); // dims of a plane
 static constexpr int kPlaneRowBytes = kPlane * kFloatBytes;
-static constexpr int kMaxLanes = 48;  // of a block
 static constexpr int kQuadBytes = 16; // a 128-bit lane: four floats
 // Keys in a round of the loop over the keys of a value tile.
 static constexpr int kUnrollKeys = 4;
@@ -25,25 +24,23 @@ static int floatOffset(int column) { return column * kFloatBytes; }
 static int planeOffset(int row) { return row * kPlaneRowBytes; }
 
 namespace {
-/// 8-byte places on the stack. LaneOffset has one for each lane of a block.
+/// 8-byte places on the stack.
 enum Local {
-  // The first lane of the next block that is read, and that is written: offset
-  // of its query's row, its head, and how many lanes there are from it on.
-  InRow,
-  InHead,
-  InLanesLeft,
+  // Of the lane that the next block begins with: offsets of its rows of q and
+  // out, its head, its position, and how many lanes there are from it on.
+  QueryRow,
   OutRow,
-  OutHead,
-  OutLanesLeft,
-  InPosition, // of its query
-  Scores,     // S^T
-  GroupSize,  // blocks that share a sweep over the keys
+  Head,
+  Position,
+  LanesLeft,
+  Scores,    // S^T
+  GroupSize, // blocks that share a sweep over the keys
   BlocksLeft,
   RangeFirst,  // first key of the group,
   RangeEnd,    // and the one behind its last
   SharedFirst, // The keys that all lanes see, if there are any.
   SharedEnd,
-  LaneOffset // bytes to the row of q or of out
+  LocalCount
 };
 } // namespace
 
@@ -55,7 +52,9 @@ AttentionF32::AttentionF32(const KernelRow &row, const AttentionShape &shape)
       newMaxOffset(maxOffset + maxVectors * vectorBytes),
       sumOffset(newMaxOffset + maxVectors * vectorBytes),
       positionOffset(sumOffset + maxVectors * vectorBytes),
-      stateBytes(positionOffset + maxVectors * vectorBytes),
+      queryRowOffset(positionOffset + maxVectors * vectorBytes),
+      outRowOffset(queryRowOffset + 2 * maxVectors * vectorBytes),
+      stateBytes(outRowOffset + 2 * maxVectors * vectorBytes),
       maxGroupSize(hasWindow()
                        ? 1
                        : int(kAttentionQueryGroup) / (maxVectors * lanes())) {}
@@ -73,30 +72,29 @@ AttentionF32::Block AttentionF32::blockOf(int vectors) const {
 }
 
 bool AttentionF32::generate(std::vector<uint8_t> &code, std::string &error) {
-  enter(LaneOffset + kMaxLanes);
+  enter(LocalCount);
   mov(kvPlaneBytes, ptr[args + offsetof(AttentionArgs, kvPlaneBytes)]);
   mov(state, ptr[args + offsetof(AttentionArgs, workspace)]);
   add(state, maxGroupSize * stateBytes);
   mov(local(Scores), state);
-  for (Local start : {InRow, InHead, OutRow, OutHead})
+  for (Local start : {QueryRow, OutRow, Head})
     mov(local(start), 0);
   imul(temp, ptr[args + offsetof(AttentionArgs, queries)],
        int(shape.queryHeads));
-  mov(local(InLanesLeft), temp);
-  mov(local(OutLanesLeft), temp);
+  mov(local(LanesLeft), temp);
   if (hasWindow()) {
     mov(temp, ptr[args + offsetof(AttentionArgs, position)]);
-    mov(local(InPosition), temp);
+    mov(local(Position), temp);
   }
 
   Label nextGroup, done;
   L(nextGroup);
   for (int vectors = maxVectors; vectors > 0; --vectors) {
     Label narrower;
-    cmp(local(InLanesLeft), (vectors - 1) * lanes());
+    cmp(local(LanesLeft), (vectors - 1) * lanes());
     jle(narrower);
     emitGroup(blockOf(vectors));
-    cmp(local(InLanesLeft), 0);
+    cmp(local(LanesLeft), 0);
     jle(done);
     jmp(nextGroup);
     L(narrower);
@@ -125,7 +123,7 @@ void AttentionF32::emitGroup(Block block) {
   if (block.vectors == maxVectors) {
     for (int size = maxGroupSize; size > 1; --size) {
       Label smaller;
-      cmp(local(InLanesLeft), size * block.vectors * lanes());
+      cmp(local(LanesLeft), size * block.vectors * lanes());
       jl(smaller);
       mov(local(GroupSize), size);
       jmp(sized);
@@ -228,69 +226,70 @@ void AttentionF32::transpose4(const Vec (&r)[4], const Vec (&t)[4]) {
   vshufps(r[3], t[1], t[3], 0xee);
 }
 
-/// Fills LaneOffset, and on request the positions in the state, from the lane
-/// at `cursor` on, and moves it behind the block. Lanes that are missing repeat
-/// the last one. Expects the bytes from a query to the next in vectorPtr, and
-/// from a head to the next in planePtr.
-void AttentionF32::emitLaneOffsets(Block block, Cursor cursor, bool positions) {
+/// Writes rows and positions of the lanes of a block to its state. Lanes that
+/// are missing repeat the last one.
+void AttentionF32::emitLanes(Block block) {
   const int heads = int(shape.queryHeads);
-  const Reg64 offset = rowPtr, position = temp, head = planesLeft,
-              left = rowsLeft, lane = step, toNextQuery = vectorPtr;
+  const int planes = int(shape.headSize + kPlane - 1) / kPlane;
+  const int headBytes = int(shape.headSize) * kFloatBytes;
+  const Reg64 queryRow = rowPtr, outRow = scorePtr, head = planesLeft,
+              position = temp, left = rowsLeft, lane = step;
+  const Reg64 toNextHead = planePtr, toNextQuery = vectorPtr; // in q
+  mov(toNextQuery, kPlaneRowBytes);
   if (heads > 1) {
-    imul(scorePtr, planePtr, heads - 1);
-    sub(toNextQuery, scorePtr);
+    imul(toNextHead, ptr[args + offsetof(AttentionArgs, qPlaneBytes)], planes);
+    imul(lane, toNextHead, heads - 1);
+    sub(toNextQuery, lane);
   }
-  mov(offset, local(cursor.rowOffset));
-  mov(head, local(cursor.head));
-  mov(left, local(cursor.lanesLeft));
-  if (positions)
-    mov(position, local(InPosition));
+  mov(queryRow, local(QueryRow));
+  mov(outRow, local(OutRow));
+  mov(head, local(Head));
+  mov(position, local(Position));
+  mov(left, local(LanesLeft));
   xor_(lane, lane);
-  Label nextLane, stay, nextHead;
+  Label nextLane, nextHead, advanced;
   L(nextLane);
-  mov(qword[rsp + lane * 8 + 8 * size_t(LaneOffset)], offset);
-  if (positions)
+  mov(qword[state + lane * 8 + queryRowOffset], queryRow);
+  mov(qword[state + lane * 8 + outRowOffset], outRow);
+  if (hasWindow())
     mov(dword[state + lane * kFloatBytes + positionOffset], position.cvt32());
   dec(left);
-  jle(stay);
+  jle(advanced);
   if (heads > 1) {
     inc(head);
     cmp(head, heads);
     jne(nextHead);
     xor_(head, head);
   }
-  add(offset, toNextQuery);
-  if (positions)
-    inc(position);
+  add(queryRow, toNextQuery);
+  add(outRow, int(shape.ldo * kFloatBytes) - (heads - 1) * headBytes);
+  inc(position);
   if (heads > 1) {
-    jmp(stay);
+    jmp(advanced);
     L(nextHead);
-    add(offset, planePtr);
+    add(queryRow, toNextHead);
+    add(outRow, headBytes);
   }
-  L(stay);
+  L(advanced);
   inc(lane);
   cmp(lane, block.vectors * lanes());
   jb(nextLane);
-  mov(local(cursor.rowOffset), offset);
-  mov(local(cursor.head), head);
-  mov(local(cursor.lanesLeft), left);
-  if (positions)
-    mov(local(InPosition), position);
+  mov(local(QueryRow), queryRow);
+  mov(local(OutRow), outRow);
+  mov(local(Head), head);
+  mov(local(Position), position);
+  mov(local(LanesLeft), left);
 }
 
 /// Prepares the state of a block: q^T[dim][lane] = q[lane][dim] * scale *
 /// log2(e).
 void AttentionF32::emitQueriesIn(Block block) {
+  emitLanes(block);
   const int quads = lanes() / 4; // 128-bit lanes of a vector
   const Vec scale = vec(4 * quads + 4);
   const Vec temps[4] = {vec(4 * quads), vec(4 * quads + 1), vec(4 * quads + 2),
                         vec(4 * quads + 3)};
   broadcastConstant(scale, float(double(shape.scale) * kLog2E));
-
-  const int planes = int(shape.headSize + kPlane - 1) / kPlane;
-  imul(planePtr, ptr[args + offsetof(AttentionArgs, qPlaneBytes)], planes);
-  mov(vectorPtr, kPlaneRowBytes);
-  emitLaneOffsets(block, {InRow, InHead, InLanesLeft}, hasWindow());
 
   mov(step, ptr[args + offsetof(AttentionArgs, qPlaneBytes)]);
   for (int v = 0; v < block.vectors; ++v) {
@@ -302,7 +301,8 @@ void AttentionF32::emitQueriesIn(Block block) {
           for (int first = 0; first < dims; first += lanes()) {
             const int groups = std::min(quads, (dims - first + 3) / 4);
             for (int lane = 0; lane < lanes(); ++lane) {
-              mov(temp, local(LaneOffset + v * lanes() + lane));
+              mov(temp,
+                  qword[state + (queryRowOffset + (v * lanes() + lane) * 8)]);
               for (int group = 0; group < groups; ++group)
                 insertQuad(
                     vec(4 * group + lane % 4),
@@ -585,17 +585,13 @@ void AttentionF32::emitOut(Block block) {
   const Vec inverse = vec(8);
   const Vec quad = vec(9);
 
-  mov(planePtr, int(shape.headSize) * kFloatBytes);
-  mov(vectorPtr, int(shape.ldo * kFloatBytes));
-  emitLaneOffsets(block, {OutRow, OutHead, OutLanesLeft}, /*positions=*/false);
-
   for (int v = 0; v < block.vectors; ++v) {
     const auto emitDims = [&](int dims) {
       for (int i = 0; i < dims; ++i)
         vmulps(rows[i], inverse, ptr[vectorPtr + rowOffset(block, i)]);
       transpose4(rows, temps);
       for (int lane = 0; lane < lanes(); ++lane) {
-        mov(temp, local(LaneOffset + v * lanes() + lane));
+        mov(temp, qword[state + (outRowOffset + (v * lanes() + lane) * 8)]);
         storeQuad(planePtr + temp, rows[lane % 4], lane / 4, dims, quad);
       }
     };

@@ -59,8 +59,9 @@ namespace encast {
 /// so AVX-512 takes two vectors at most.
 ///
 /// Workspace: for each block of the group its state, q^T [headSize][lanes] |
-/// o^T [headSize][lanes] | maximum | new maximum | sum | position [lanes];
-/// behind them S^T [kAttentionKeyBlock][lanes], which all blocks share.
+/// o^T [headSize][lanes] | maximum | new maximum | sum | position [lanes], and
+/// 8-byte offsets of rows of q and out [lanes]; behind them S^T
+/// [kAttentionKeyBlock][lanes], which all blocks share.
 class AttentionF32 final : public VectorAssembler {
 public:
   AttentionF32(const KernelRow &row, const AttentionShape &shape);
@@ -87,14 +88,10 @@ private:
     return vec(rows * block.vectors + index);
   }
 
-  /// Places on the stack that say which lane comes next, see Local.
-  struct Cursor {
-    int rowOffset, head, lanesLeft;
-  };
   bool hasWindow() const { return shape.window >= 0; }
 
   void emitGroup(Block block);
-  void emitLaneOffsets(Block block, Cursor cursor, bool positions);
+  void emitLanes(Block block);
   void emitQueriesIn(Block block);
   void emitKeyRange(Block block);
   void emitScores(Block block);
@@ -125,7 +122,7 @@ private:
   const AttentionShape shape;
   const int maxVectors;                                  // of a block
   const int oOffset, maxOffset, newMaxOffset, sumOffset; // in a state
-  const int positionOffset;
+  const int positionOffset, queryRowOffset, outRowOffset;
   const int stateBytes;
   const int maxGroupSize;
 

@@ -73,6 +73,13 @@ void VectorAssembler::insertQuad(const Vec &vec, const Address &source,
 void VectorAssembler::storeQuad(const RegExp &target, const Vec &vec, int quad,
                                 int count, const Vec &temp) {
   Xmm low(vec.getIdx());
+  if (quad > 0 && count == 4) {
+    if (isAvx512())
+      vextractf32x4(ptr[target], Zmm(vec.getIdx()), uint8_t(quad));
+    else
+      vextractf128(ptr[target], Ymm(vec.getIdx()), uint8_t(quad));
+    return;
+  }
   if (quad > 0) {
     low = Xmm(temp.getIdx());
     if (isAvx512())

@@ -10,8 +10,8 @@ using namespace encast;
 // 1.5 * 2^23: adding it rounds to the nearest integer, which then stands in the
 // low bits of the sum.
 static constexpr float kRoundToInteger = 0x1.8p+23f;
-// Powers of two that are this small or smaller become 0.
-static constexpr float kZeroExponent = -126.0f;
+// Values up to this one, which is rounded to -126, have a power of 0.
+static constexpr float kZeroEnd = -125.5f;
 static constexpr float kMaxExponent = 126.0f;
 
 static constexpr double kLog2E = 1.4426950408889634;
@@ -23,37 +23,42 @@ using Lanes = std::vector<MathLane>;
 // their latencies overlap. The source of a minimum or maximum that holds data
 // comes last, because the instructions return the last one if either is NaN.
 
+// x = n + f: n an integer, nearest or even, f in [-1/2, 1/2], both exact. The
+// power is 2^f times 2^n, which is exact because n is at least -125, or times
+// 0. A NaN is not less or equal to any number, and stays.
 void encast::emitExp2(VectorAssembler &as, const Lanes &lanes) {
-  // x = n + f: n an integer, f in [-1/2, 1/2], both exact.
-  for (auto &[x, t] : lanes)
-    as.vaddps(t[0], x, as.constant(kRoundToInteger));
-  const int n = as.isAvx512() ? 0 : 1;
-  for (auto &[x, t] : lanes)
-    as.vsubps(t[n], t[0], as.constant(kRoundToInteger));
-  for (auto &[x, t] : lanes)
-    as.vsubps(x, x, t[n]);
+  const uint8_t notLessOrEqual = 22;
+  const auto keep = [](size_t lane) { return Xbyak::Opmask(int(lane) + 1); };
+  if (as.isAvx512()) {
+    const uint8_t toNearestOrEven = 8; // raising no exception
+    for (size_t i = 0; i < lanes.size(); ++i)
+      as.vcmpps(keep(i), lanes[i].value, as.constant(kZeroEnd), notLessOrEqual);
+    for (auto &[x, t] : lanes)
+      as.vreduceps(t[0], x, toNearestOrEven);
+    for (auto &[x, t] : lanes)
+      as.vsubps(x, x, t[0]);
+  } else {
+    for (auto &[x, t] : lanes)
+      as.vaddps(t[0], x, as.constant(kRoundToInteger));
+    for (auto &[x, t] : lanes)
+      as.vsubps(t[1], t[0], as.constant(kRoundToInteger));
+    for (auto &[x, t] : lanes)
+      as.vsubps(x, x, t[1]);
+  }
   for (auto &[x, t] : lanes)
     as.broadcastConstant(t[1], kExp2[std::size(kExp2) - 1]);
   for (int i = int(std::size(kExp2)) - 2; i >= 0; --i)
     for (auto &[x, t] : lanes)
-      as.vfmadd213ps(t[1], x, as.constant(kExp2[i]));
-  // Times 2^n, which is exact where n is at least -125, or else times 0. A NaN
-  // is not less or equal, and stays.
-  const uint8_t notLessOrEqual = 22;
+      as.vfmadd213ps(t[1], as.isAvx512() ? t[0] : x, as.constant(kExp2[i]));
   if (as.isAvx512()) {
-    const auto keep = [](size_t lane) { return Xbyak::Opmask(int(lane) + 1); };
-    for (size_t i = 0; i < lanes.size(); ++i)
-      as.vcmpps(keep(i), lanes[i].temps[0], as.constant(kZeroExponent),
-                notLessOrEqual);
     for (size_t i = 0; i < lanes.size(); ++i)
       as.vscalefps(lanes[i].value | keep(i) | Xbyak::util::T_z,
-                   lanes[i].temps[1], lanes[i].temps[0]);
+                   lanes[i].temps[1], lanes[i].value);
     return;
   }
-  for (auto &[x, t] : lanes)
-    as.vcmpps(x, t[0], as.constant(kRoundToInteger + kZeroExponent),
-              notLessOrEqual);
   // n is added to the exponent; the other bits of t0 are shifted out.
+  for (auto &[x, t] : lanes)
+    as.vcmpps(x, t[0], as.constant(kRoundToInteger - 126), notLessOrEqual);
   for (auto &[x, t] : lanes)
     as.vpslld(t[0], t[0], 23);
   for (auto &[x, t] : lanes)
