@@ -6,12 +6,12 @@ the start and none spins while another is timed. They alternate within each
 round; every sample stands between two probes (probe.c) on all CPUs, and counts
 as quiet when both find the machine undisturbed. Medians are of quiet samples.
 Peers get batches padded to the longest sequence, with an attention mask, which
-is how they take them; Encast gets them ragged. Ratios to the FMA peak of the
-same run count necessary operations only, those of real tokens.
+is how they take them; Encast gets them ragged. Ratios to what the machine
+allows count necessary operations only, those of real tokens and of keys within
+windows.
 """
 
 import argparse
-import ctypes
 import datetime
 import hashlib
 import json
@@ -19,80 +19,51 @@ import os
 import pathlib
 import platform
 import random
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import numpy
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+import checkpoints
+import limits
+import machine
+import report
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
 CACHE = ROOT / ".cache" / "bench"
 SEED = 20240229
-QUIET = 0.92  # of the best in every loop of the probes around a sample
 QUIET_SAMPLES = 9  # per engine and case; more end the case
-MIN_ROUNDS = 5
+MIN_SAMPLES = 5
 SAMPLE_SECONDS = 0.02
-PEERS = ["torch", "onnxruntime", "openvino"]
+LONG_SECONDS = 5  # of a run that needs no warming up, and no second sample
+CHOOSING_TOKENS = 2048  # engines choose their variant up to here
+
+# Engine and precision. Encast in f32 is timed on two checkpoints: one of any
+# f32 weights, and one whose matrices are exactly bf16 (f32-bf16-weights).
+ENGINES = ["torch:f32", "onnxruntime:f32", "openvino:f32", "llama.cpp:f32",
+           "torch:bf16", "openvino:bf16", "llama.cpp:bf16",
+           "encast:f32", "encast:f32-bf16-weights", "encast:bf16x3",
+           "encast:bf16"]
 
 
 def say(text):
     print(f"compare_peers: {text}", file=sys.stderr, flush=True)
 
 
-class Probe:
-    """Runs the probe's loops on all CPUs at once, one pinned thread each."""
-
-    LOOPS = ("probe_adds", "probe_fma")
-    REPEATS = 3  # the best counts: being descheduled is no disturbance
-
-    def __init__(self, cpus):
-        self.library = ctypes.CDLL(str(ROOT / ".cache" / "probe.so"))
-        for loop in self.LOOPS:
-            getattr(self.library, loop).restype = ctypes.c_double
-        self.results = [None] * len(cpus)
-        self.start = threading.Barrier(len(cpus) + 1)
-        self.end = threading.Barrier(len(cpus) + 1)
-        self.history = []
-        for index, cpu in enumerate(cpus):
-            threading.Thread(target=self._serve, args=(index, cpu),
-                             daemon=True).start()
-
-    def _serve(self, index, cpu):
-        os.sched_setaffinity(0, {cpu})
-        while True:
-            self.start.wait()
-            self.results[index] = [
-                max(getattr(self.library, loop)()
-                    for _ in range(self.REPEATS)) for loop in self.LOOPS]
-            self.end.wait()
-
-    def measure(self):
-        """Returns what the slowest CPU reaches in each loop."""
-        self.start.wait()
-        self.end.wait()
-        self.history += self.results
-        return tuple(map(min, zip(*self.results)))
-
-    def best(self):
-        """A high quantile of each loop, so that one lucky reading is no bar;
-        the cores are alike."""
-        return numpy.quantile(numpy.array(self.history), 0.95, axis=0)
-
-    def quietness(self, *readings):
-        """The least share of the best in these readings."""
-        return float((numpy.array(readings) / self.best()).min())
-
-    def peak_gflops(self):
-        return float(self.best()[1]) * len(self.results)
+class Lost(Exception):
+    """An engine that cannot be measured, and why."""
 
 
 class Engine:
+    guard = None
+
     def __init__(self, name, threads):
         self.name = name
+        engine, precision = name.split(":")
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads),
                            MKL_NUM_THREADS=str(threads),
                            TOKENIZERS_PARALLELISM="false")
@@ -101,24 +72,64 @@ class Engine:
         environment.pop("OPENBLAS_L2_SIZE", None)
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            [sys.executable, str(pathlib.Path(__file__).with_name(
-                "engines.py")), self.name, str(threads)],
+            [sys.executable, str(HERE / "engines.py"), engine,
+             "bf16" if precision == "bf16" else "f32", str(threads)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
             text=True, env=environment)
 
+    @property
+    def pid(self):
+        return self.process.pid
+
     def ask(self, do, **arguments):
-        self.process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
+        self.guard.process = self.process
+        try:
+            self.process.stdin.write(
+                json.dumps({"do": do, **arguments}) + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        self.guard.process = None
         if not answer:
+            self.process.wait()
+            if self.process.pid in self.guard.ended:
+                raise Lost("needs more memory than this machine has free")
             self.log.seek(0)
-            sys.exit(f"compare_peers: error: {self.name} ended:\n"
-                     + self.log.read()[-3000:])
+            lines = self.log.read().strip().splitlines()
+            raise Lost("ended: " + (lines[-1] if lines else
+                                    f"status {self.process.returncode}"))
         return json.loads(answer)
 
     def close(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+class Model:
+    """`own_tokens` are lengths that Encast alone is timed at."""
+
+    def __init__(self, tokens, batches, config=None, own_tokens=()):
+        self.tokens = tokens
+        self.batches = batches
+        self.given = config
+        self.own_tokens = list(own_tokens)
+
+    def find(self, name):
+        """Makes the folder if it has to be made."""
+        self.name = name
+        self.folder = CACHE / "models" / name
+        if self.given is None:
+            self.folder = minilm_folder()
+        else:
+            checkpoints.build(self.folder, self.given)
+        self.config = json.loads((self.folder / "config.json").read_text())
+        return self
+
+    def exact_folder(self):
+        """The same model, matrices exactly bf16."""
+        return checkpoints.build(CACHE / "models" / (self.name + "-exact"),
+                                 self.given, exactly_bf16=True)
 
 
 def minilm_folder():
@@ -129,47 +140,89 @@ def minilm_folder():
              "run scripts/setup")
 
 
-def bert_base_folder():
-    """BERT base as `transformers` configures it, with random weights."""
-    folder = CACHE / "bert-base"
-    if not (folder / "model.safetensors").exists():
-        script = ("import sys, torch, transformers; torch.manual_seed(1); "
-                  "transformers.BertModel(transformers.BertConfig())"
-                  ".save_pretrained(sys.argv[1])")
-        subprocess.run([sys.executable, "-c", script, str(folder)], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return folder
+MODELS = {
+    "LFM2.5-230M": Model([512, 2048, 8192], [1], checkpoints.LFM2_230M,
+                         [4096, 32768]),
+    "ModernBERT-base": Model([512, 2048, 8192], [1],
+                             checkpoints.MODERNBERT_BASE, [4096]),
+    "all-MiniLM-L6-v2": Model([32, 128, 512], [1, 32]),
+    "bert-base": Model([32, 128, 512], [1, 32], checkpoints.BERT_BASE),
+}
 
 
-MODELS = {"all-MiniLM-L6-v2": minilm_folder, "bert-base": bert_base_folder}
+def made_file(model, kind):
+    """Where a model in another format stands; its name changes with all that
+    it is made by, and older ones are removed."""
+    digest = hashlib.sha256()
+    for name in ("requirements.txt", "torch_models.py", "gguf_models.py",
+                 "checkpoints.py"):
+        digest.update((HERE / name).read_bytes())
+    made = CACHE / "made"
+    made.mkdir(parents=True, exist_ok=True)
+    current = f"{model.name}-{digest.hexdigest()[:12]}"
+    for path in made.glob(f"{model.name}-*.{kind}*"):
+        if not path.name.startswith(current):
+            path.unlink()
+    return made / f"{current}.{kind}"
 
 
-def link_model(name):
-    """A link to the model's folder; its name names what is made of it."""
-    link = CACHE / "models" / name
-    link.parent.mkdir(parents=True, exist_ok=True)
-    if link.is_symlink():
-        link.unlink()
-    link.symlink_to(MODELS[name]())
-    return link
+def make_once(file, script, *arguments):
+    if not file.exists():
+        say(f"making {file.relative_to(ROOT)}")
+        log = subprocess.run(
+            [sys.executable, str(HERE / script), *map(str, arguments),
+             str(file)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True)
+        if log.returncode:
+            for path in file.parent.glob(file.name + "*"):
+                path.unlink()
+            raise Lost(f"{script}: {log.stdout.strip().splitlines()[-1]}")
+    return str(file)
 
 
-def compile_artifact(folder):
-    artifact = CACHE / f"{folder.name}.so"
+def compile_artifact(folder, artifact, precision):
     done = subprocess.run(
         [str(ROOT / "build/bin/encast"), "compile", str(folder), "-o",
-         str(artifact), "--outputs=last_hidden_state"],
-        stderr=subprocess.PIPE, text=True)
+         str(artifact), "--outputs=last_hidden_state",
+         "--precision=" + precision], stderr=subprocess.PIPE, text=True)
     if done.returncode:
-        sys.exit(f"compare_peers: error: encast compile: {done.stderr}")
+        raise Lost(done.stderr.strip().splitlines()[-1])
+    return str(artifact)
 
 
-def necessary_flops(config, lengths):
-    """Of the matrix products, for real tokens only."""
-    hidden = config["hidden_size"]
-    linear = 8 * hidden**2 + 4 * hidden * config["intermediate_size"]
-    return config["num_hidden_layers"] * sum(
-        n * linear + 4 * n * n * hidden for n in lengths)
+def prepare_files(name, model):
+    """What the engine reads."""
+    engine, precision = name.split(":")
+    if engine == "torch":
+        return {"folder": str(model.folder)}
+    if engine == "onnxruntime":
+        return {"onnx": make_once(made_file(model, "onnx"), "torch_models.py",
+                                  "onnx", model.folder)}
+    if engine == "openvino":
+        return {"openvino": make_once(made_file(model, "xml"),
+                                      "torch_models.py", "openvino",
+                                      model.folder)}
+    if engine == "llama.cpp":
+        if 32 in model.batches:
+            raise Lost("not compared on batches")
+        try:
+            import llama_cpp
+        except ImportError:
+            why = pathlib.Path(sys.prefix) / "llama-cpp-failed"
+            raise Lost(why.read_text().strip() if why.exists()
+                       else "not installed") from None
+        del llama_cpp
+        return {"gguf": make_once(made_file(model, precision + ".gguf"),
+                                  "gguf_models.py", precision, model.folder)}
+    folder = model.folder
+    if precision == "f32-bf16-weights":
+        if model.given is None:
+            raise Lost("a trained checkpoint in f32")
+        folder = model.exact_folder()
+    (CACHE / "made").mkdir(parents=True, exist_ok=True)
+    return {"artifact": compile_artifact(
+        folder, CACHE / "made" / f"{model.name}.{precision}.so",
+        precision.split("-")[0])}
 
 
 def draw_sequences(config, tokens, batch):
@@ -183,59 +236,185 @@ def draw_sequences(config, tokens, batch):
              for _ in range(length)] for length in lengths]
 
 
-def measure_case(engines, probe, sequences, budget):
-    """Returns a dict per engine name. All samples of one case alternate."""
-    results = {}
-    reference = None
-    with tempfile.TemporaryDirectory() as folder:
-        for engine in engines:
-            rows_file = os.path.join(folder, engine.name + ".npy")
-            prepared = engine.ask("case", sequences=sequences,
-                                  rows_file=rows_file)
-            rows = numpy.load(rows_file)
-            reference = rows if reference is None else reference
-            results[engine.name] = {
-                "variant": prepared["variant"],
-                "max_difference_from_" + engines[0].name: float(
-                    numpy.abs(rows - reference).max()),
-                "calls": max(1, round(SAMPLE_SECONDS / prepared["seconds"])),
-                "samples": [],
-            }
-    start = time.monotonic()
-    rounds = 0
-    while rounds < MIN_ROUNDS or (
-            time.monotonic() - start < budget
-            and min(sum(probe.quietness(*readings) >= QUIET
-                        for _, *readings in results[engine.name]["samples"])
-                    for engine in engines) < QUIET_SAMPLES):
-        turn = rounds % len(engines)
-        for engine in engines[turn:] + engines[:turn]:
-            result = results[engine.name]
-            time.sleep(0.02)  # threads of the engine before stop spinning
-            before = probe.measure()
-            taken = engine.ask("sample", calls=result["calls"])["seconds"]
-            after = probe.measure()
-            result["samples"].append(
-                (statistics.median(taken), before, after))
-        rounds += 1
-    return results
+def difference(rows, reference):
+    """How far rows are from those of the reference."""
+    rows, reference = rows.astype(float), reference.astype(float)
+    norms = (numpy.linalg.norm(rows, axis=1)
+             * numpy.linalg.norm(reference, axis=1))
+    return {"largest": float(numpy.abs(rows - reference).max()),
+            "least_cosine": float(((rows * reference).sum(axis=1)
+                                   / norms).min())}
 
 
-def summarize(results, probe, flops):
+class Case:
+    """All samples of one case alternate. An engine that is lost here stays lost
+    for the model, whose later cases are larger."""
+
+    def __init__(self, model, tokens, batch, engines, probe, variants):
+        self.sequences = draw_sequences(model.config, tokens, batch)
+        self.probe = probe
+        self.variants = variants
+        self.choosing = tokens <= CHOOSING_TOKENS
+        self.results = {}
+        self.lost = {}
+        self.engines = list(engines)
+        self.reference = None
+
+    def attempt(self, engine, action):
+        try:
+            return action(engine)
+        except Lost as lost:
+            say(f"{engine.name}: {lost}")
+            self.lost[engine.name] = str(lost)
+            self.results.pop(engine.name, None)
+            self.engines.remove(engine)
+            return None
+
+    def prepare(self, engine):
+        machine.forget_peak(engine.pid)
+        known = None if self.choosing else self.variants.get(engine.name)
+        chosen = engine.ask("case", sequences=self.sequences, variant=known)
+        self.variants[engine.name] = chosen["variant"]
+        self.results[engine.name] = {"variant": chosen["variant"], "calls": 1,
+                                     "samples": []}
+        seconds = self.sample(engine)
+        self.results[engine.name]["long"] = seconds >= LONG_SECONDS
+        if seconds < LONG_SECONDS:
+            self.results[engine.name]["samples"] = []
+            again = engine.ask("sample", calls=1)["seconds"]
+            self.results[engine.name]["calls"] = max(
+                1, round(SAMPLE_SECONDS / again))
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "rows.npy")
+            engine.ask("rows", file=file)
+            self.compare(engine, numpy.load(file))
+
+    def compare(self, engine, rows):
+        """With the first engine; other weights have another result."""
+        if engine.name.endswith("-weights"):
+            return
+        if self.reference is None:
+            self.reference = (engine.name, rows)
+        name, reference = self.reference
+        self.results[engine.name]["difference"] = {
+            "from": name, **difference(rows, reference)}
+
+    def sample(self, engine):
+        result = self.results[engine.name]
+        time.sleep(0.02)  # threads of the engine before stop spinning
+        before = self.probe.measure()
+        seconds = engine.ask("sample", calls=result["calls"])["seconds"]
+        result["samples"].append((seconds, before, self.probe.measure()))
+        return seconds
+
+    def quiet(self, result):
+        return sum(self.probe.quietness(*readings) >= 1
+                   for _, *readings in result["samples"])
+
+    def wants_sample(self, engine, in_budget):
+        result = self.results[engine.name]
+        least = 1 if result["long"] else MIN_SAMPLES
+        return (len(result["samples"]) < least
+                or in_budget and self.quiet(result) < QUIET_SAMPLES)
+
+    def measure(self, budget):
+        for engine in list(self.engines):
+            self.attempt(engine, self.prepare)
+        start = time.monotonic()
+        first = 0
+        while True:
+            in_budget = time.monotonic() - start < budget
+            turn = [engine for engine in self.engines
+                    if self.wants_sample(engine, in_budget)]
+            if not turn:
+                break
+            first = (first + 1) % len(turn)
+            for engine in turn[first:] + turn[:first]:
+                self.attempt(engine, self.sample)
+        for engine in list(self.engines):
+            result = self.results[engine.name]
+            result["peak_memory"] = machine.resident(engine.pid, peak=True)
+            if engine.name.startswith("encast"):
+                self.attempt(engine, self.read_steps)
+        return self.results
+
+    def read_steps(self, engine):
+        self.results[engine.name]["steps"] = engine.ask("steps")["steps"]
+
+
+def summarize(results, probe, flops, tokens):
     """Replaces samples by their statistics: of the quiet ones, or, where those
     are too few, of the least disturbed."""
-    for result in results.values():
+    peaks = probe.peaks()
+    for name, result in results.items():
         samples = sorted(((probe.quietness(*readings), taken)
                           for taken, *readings in result.pop("samples")),
                          reverse=True)
-        quiet = sum(quietness >= QUIET for quietness, _ in samples)
-        used = samples[:max(quiet, MIN_ROUNDS)]
+        del result["long"]
+        quiet = sum(quietness >= 1 for quietness, _ in samples)
+        used = samples[:max(quiet, MIN_SAMPLES)]
         low, median, high = numpy.quantile([taken for _, taken in used],
                                            [0.25, 0.5, 0.75])
+        arithmetic = ("bf16" if name.endswith(":bf16") else "f32")
+        needed = {arithmetic: flops}
+        if "steps" in result:
+            needed = limits.flops_by_arithmetic(result["steps"])
+        limit = limits.limit_seconds(needed, peaks)
         result.update(
             milliseconds=1e3 * median, quartiles=[1e3 * low, 1e3 * high],
-            samples=len(samples), quiet_samples=quiet,
-            least_quietness=used[-1][0], gflops=flops / median / 1e9)
+            samples=[{"milliseconds": 1e3 * taken, "quietness": quietness}
+                     for quietness, taken in samples],
+            quiet_samples=quiet, least_quietness=used[-1][0],
+            gflops=flops / median / 1e9, tokens_per_second=tokens / median,
+            flops_by_arithmetic=needed)
+        if limit:
+            result["of_limit"] = limit / median
+
+
+def compare_precisions(results):
+    """Adds `best_peer` and `speedup` to Encast's results: against the best peer
+    that is at least as exact."""
+    for name, result in results.items():
+        engine, precision = name.split(":")
+        if engine != "encast":
+            continue
+        wanted = ":bf16" if precision == "bf16" else ":f32"
+        peers = [peer for peer in results
+                 if peer.endswith(wanted) and not peer.startswith("encast")]
+        if peers:
+            best = min(peers, key=lambda peer: results[peer]["milliseconds"])
+            result["best_peer"] = best
+            result["speedup"] = (results[best]["milliseconds"]
+                                 / result["milliseconds"])
+
+
+def growth(cases, peaks, config):
+    """How time grows from 4096 to 8192 tokens, in all and in the attention of
+    layers with a window, which must be linear; beside what it should be."""
+    found = []
+    times = {(case["tokens"], name): result
+             for case in cases for name, result in case["engines"].items()
+             if name.startswith("encast")}
+    for (tokens, name), result in times.items():
+        longer = times.get((8192, name))
+        if tokens != 4096 or not longer:
+            continue
+
+        def limit(result):
+            return limits.limit_seconds(result["flops_by_arithmetic"], peaks)
+
+        entry = {"engine": name,
+                 "time": longer["milliseconds"] / result["milliseconds"],
+                 "arithmetic": limit(longer) / limit(result)}
+        windowed = limits.windowed_layers(config)
+        if windowed:
+            sums = [sum(step["nanoseconds"] for step in each["steps"]
+                        if step["layer"] in windowed
+                        and step["kernel"].startswith("attention"))
+                    for each in (longer, result)]
+            entry["windowed_attention"] = sums[0] / sums[1] if sums[1] else None
+        found.append(entry)
+    return found
 
 
 def tree_hash():
@@ -258,64 +437,27 @@ def git_commit():
     return commit + ("-changed" if changed.returncode else "")
 
 
-def cpu_facts():
-    info = {}
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        key, _, value = line.partition(":")
-        info.setdefault(key.strip(), value.strip())
-    interesting = ("fma", "avx", "amx", "f16c")
-    return {
-        "name": info["model name"],
-        "family": int(info["cpu family"]), "model": int(info["model"]),
-        "features": [flag for flag in info["flags"].split()
-                     if flag.startswith(interesting)],
-    }
+def where_time_goes(steps):
+    """Thread time and operations by kernel, without its shape."""
+    sums = {}
+    for step in steps:
+        entry = sums.setdefault(step["kernel"].split(".")[0], {
+            "thread_milliseconds": 0, "flops": 0})
+        entry["thread_milliseconds"] += step["nanoseconds"] / 1e6
+        entry["flops"] += step["flops"]
+    return sums
 
 
-def slug(cpu):
-    words = re.sub(r"\((?:R|TM)\)|@.*", " ", cpu["name"], flags=re.I)
-    name = "-".join(re.findall(r"[a-z0-9]+", words.lower()))
-    return f"{name}-{cpu['family']}-{cpu['model']}"
-
-
-def pick_cpus(threads):
-    """CPUs on different cores, for everything that this process starts."""
-    chosen = {}
-    for cpu in sorted(os.sched_getaffinity(0)):
-        topology = pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
-        core = tuple((topology / name).read_text()
-                     for name in ("physical_package_id", "core_id"))
-        chosen.setdefault(core, cpu)
-    cpus = list(chosen.values())[:threads]
-    if len(cpus) < threads:
-        sys.exit(f"compare_peers: error: {threads} threads asked, but only "
-                 f"{len(cpus)} cores are allowed")
-    os.sched_setaffinity(0, cpus)
-    return cpus
-
-
-def print_table(cases, peers):
-    print(f"{'model':18}{'tokens':>7}{'batch':>6}" + "".join(
-        f"{name + ' ms':>16}" for name in peers + ["encast"])
-        + f"{'best peer':>11}{'of peak':>9}{'quiet':>7}")
-    for case in cases:
-        engines = case["engines"]
-        line = f"{case['model']:18}{case['tokens']:7}{case['batch']:6}"
-        for name in peers + ["encast"]:
-            line += (f"{engines[name]['milliseconds']:16.2f}"
-                     if name in engines else f"{'-':>16}")
-        line += (f"{case['speedup']:10.2f}x{case['of_peak']:9.2f}"
-                 if "speedup" in case else f"{'-':>11}{'-':>9}")
-        print(line + f"{min(e['quiet_samples'] for e in engines.values()):7}")
-
-
-def store(path, cpu, run):
-    """The file holds one run of each bench; ours is `models`."""
+def store(path, cpu, runs):
+    """The file holds the last run of each model; other benches have keys of
+    their own in it."""
     stored = json.loads(path.read_text()) if path.exists() else {}
-    stored.update(cpu=cpu, models=run)
+    stored["cpu"] = cpu
+    stored.setdefault("models", {}).update(runs)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
-    say(f"wrote {path.relative_to(ROOT)}")
+    report.draw(stored, path.with_suffix(".svg"))
+    say(f"wrote {path.relative_to(ROOT)} and its plot")
 
 
 def parse_arguments():
@@ -324,74 +466,114 @@ def parse_arguments():
 
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--engines", default=",".join(PEERS + ["encast"]),
-                        help="the first is what outputs are compared with")
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--tokens", type=numbers, default=[32, 128, 512])
-    parser.add_argument("--batches", type=numbers, default=[1, 32])
+    parser.add_argument("--engines", default=",".join(
+        dict.fromkeys(name.split(":")[0] for name in ENGINES)))
+    parser.add_argument("--precisions", default="f32,bf16x3,bf16",
+                        help="f32 takes peers' f32, bf16 their bf16")
+    parser.add_argument("--tokens", type=numbers,
+                        help="lengths instead of those of each model")
+    parser.add_argument("--batches", type=numbers)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--case-seconds", type=float, default=60,
-                        help="most time for the samples of one case")
+                        help="time for the samples of one case; each engine "
+                        "has at least one, and five if they are short")
     parser.add_argument("--no-store", action="store_true",
                         help="only print the table")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    arguments.models = arguments.models.split(",")
+    unknown = set(arguments.models) - set(MODELS)
+    if unknown:
+        parser.error(f"--models: {unknown.pop()} is not one of "
+                     + ", ".join(MODELS))
+    engines = arguments.engines.split(",")
+    precisions = arguments.precisions.split(",")
+    arguments.engines = [
+        name for name in ENGINES if name.split(":")[0] in engines
+        and name.split(":")[1].split("-")[0] in precisions]
+    if not arguments.engines:
+        parser.error("--engines and --precisions leave none of "
+                     + ", ".join(ENGINES))
+    return arguments
+
+
+def start_engines(names, model, threads):
+    """Returns the engines, their versions, and why others are not there."""
+    engines, versions, lost = [], {}, {}
+    for name in names:
+        engine = None
+        try:
+            files = prepare_files(name, model)
+            say(f"{model.name}: loading {name}")
+            engine = Engine(name, threads)
+            versions[name] = engine.ask("load", files=files)["version"]
+            engines.append(engine)
+        except Lost as why:
+            say(f"{model.name}: {name}: {why}")
+            lost[name] = str(why)
+    return engines, versions, lost
+
+
+def measure_model(model, arguments, probe):
+    """Returns what is stored of the model."""
+    engines, versions, lost = start_engines(arguments.engines, model,
+                                            arguments.threads)
+    plan = [(batch, tokens, False)
+            for batch in arguments.batches or model.batches
+            for tokens in arguments.tokens or model.tokens]
+    if not arguments.tokens:
+        plan += [(1, tokens, True) for tokens in model.own_tokens]
+    cases, variants = [], {}
+    for batch, tokens, own in sorted(plan):
+        taking_part = [engine for engine in engines
+                       if not own or engine.name.startswith("encast")]
+        if not taking_part:
+            continue
+        say(f"{model.name}: {tokens} tokens, batch {batch}")
+        case = Case(model, tokens, batch, taking_part, probe, variants)
+        results = case.measure(arguments.case_seconds)
+        lengths = [len(sequence) for sequence in case.sequences]
+        lost_here = {} if own else dict(lost, **case.lost)
+        cases.append({
+            "model": model.name, "tokens": tokens, "batch": batch,
+            "lengths": lengths, "engines": results, "not_measured": lost_here,
+            "flops": limits.necessary_flops(model.config, lengths)})
+        lost.update(case.lost)
+        engines = [engine for engine in engines
+                   if engine.name not in case.lost]
+    for engine in engines:
+        engine.close()
+    for case in cases:
+        summarize(case["engines"], probe, case["flops"], sum(case["lengths"]))
+        compare_precisions(case["engines"])
+    run = {
+        "date": datetime.date.today().isoformat(), "commit": git_commit(),
+        "tree_hash": tree_hash(), "threads": arguments.threads,
+        "peaks_gflops": probe.peaks(), "versions": versions,
+        "system": platform.platform(), "seed": SEED,
+        "growth": growth(cases, probe.peaks(), model.config), "cases": cases}
+    for case in cases:
+        for result in case["engines"].values():
+            if "steps" in result:
+                result["kernels"] = where_time_goes(result.pop("steps"))
+    return run
 
 
 def main():
     arguments = parse_arguments()
     CACHE.mkdir(parents=True, exist_ok=True)
-    names = arguments.engines.split(",")
-    peers = [name for name in names if name != "encast"]
-    probe = Probe(pick_cpus(arguments.threads))
+    cpu = machine.cpu_facts()
+    probe = machine.Probe(machine.pick_cpus(arguments.threads),
+                          ROOT / ".cache" / "probe.so", cpu["features"])
+    Engine.guard = machine.MemoryGuard()
     for _ in range(20):
         probe.measure()
-    cases = []
-    versions = {}
-    for model in arguments.models.split(","):
-        folder = link_model(model)
-        config = json.loads((folder / "config.json").read_text())
-        if "encast" in names:
-            compile_artifact(folder)
-        engines = [Engine(name, arguments.threads) for name in names]
-        for engine in engines:
-            say(f"{model}: loading {engine.name}")
-            loaded = engine.ask("load", folder=str(folder))
-            versions[engine.name] = loaded["version"]
-        for batch in arguments.batches:
-            for tokens in arguments.tokens:
-                say(f"{model}: {tokens} tokens, batch {batch}")
-                sequences = draw_sequences(config, tokens, batch)
-                lengths = [len(sequence) for sequence in sequences]
-                results = measure_case(engines, probe, sequences,
-                                       arguments.case_seconds)
-                cases.append({
-                    "model": model, "tokens": tokens, "batch": batch,
-                    "lengths": lengths, "engines": results,
-                    "flops": necessary_flops(config, lengths)})
-        for engine in engines:
-            engine.close()
-
-    peak = probe.peak_gflops()
-    for case in cases:
-        results = case["engines"]
-        summarize(results, probe, case["flops"])
-        if "encast" in results and peers:
-            ours = results["encast"]
-            case["best_peer"] = min(
-                peers, key=lambda name: results[name]["milliseconds"])
-            case["speedup"] = (results[case["best_peer"]]["milliseconds"]
-                               / ours["milliseconds"])
-            case["of_peak"] = ours["gflops"] / peak
-    print_table(cases, peers)
-    print(f"FMA peak of this run, {arguments.threads} cores: {peak:.0f} GFLOP/s")
-    if not arguments.no_store:
-        cpu = cpu_facts()
-        store(ROOT / "docs" / "results" / f"{slug(cpu)}.json", cpu, {
-            "date": datetime.date.today().isoformat(),
-            "commit": git_commit(), "tree_hash": tree_hash(),
-            "threads": arguments.threads, "fma_peak_gflops": peak,
-            "versions": versions, "system": platform.platform(),
-            "seed": SEED, "cases": cases})
+    for name in arguments.models:
+        run = measure_model(MODELS[name].find(name), arguments, probe)
+        report.print_run(run)
+        if not arguments.no_store:
+            store(ROOT / "docs" / "results" / f"{machine.slug(cpu)}.json",
+                  cpu, {name: run})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One engine in a process of its own; compare_peers.py starts and commands it.
 
-usage: engines.py ENGINE THREADS
+usage: engines.py ENGINE PRECISION THREADS
 
 Reads a JSON command per line from stdin and answers with a JSON line on what
 was stdout (which libraries that print cannot reach). An engine may have several
@@ -16,7 +16,6 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-CACHE = ROOT / ".cache" / "bench"
 
 
 def padded(sequences):
@@ -40,104 +39,60 @@ def unpadded(hidden, sequences):
                               for row, sequence in enumerate(sequences)])
 
 
-def torch_model(folder, attention):
-    """The model as a module from (ids, mask) to last_hidden_state."""
-    import torch
-    import transformers
-
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    torch.manual_seed(1)
-
-    class LastHiddenState(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = transformers.AutoModel.from_pretrained(
-                folder, attn_implementation=attention,
-                add_pooling_layer=False, dtype=torch.float32).eval()
-
-        def forward(self, input_ids, attention_mask):
-            return self.model(input_ids=input_ids,
-                              attention_mask=attention_mask).last_hidden_state
-
-    return LastHiddenState()
-
-
-def example_inputs():
-    import torch
-
-    ids = torch.randint(5, 100, (2, 24))
-    mask = torch.ones_like(ids)
-    mask[1, 17:] = 0
-    return ids, mask
-
-
 class Torch:
     """Variants: attention by separate products, and by the fused kernel."""
 
-    def load(self, folder, threads):
+    def load(self, files, threads, precision):
         import torch
+
+        import torch_models
 
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(1)
-        self.models = {name: torch_model(folder, name)
-                       for name in ("eager", "sdpa")}
+        dtype = {"f32": "float32", "bf16": "bfloat16"}[precision]
+        self.model = torch_models.load(files["folder"], dtype)
+        self.masked = torch_models.model_type(files["folder"]) == "bert"
         return torch.__version__
 
     def variants(self, sequences):
         import torch
 
-        ids, mask = map(torch.from_numpy, padded(sequences))
+        from torch_models import last_hidden_state
 
-        def runner(model):
+        ids, mask = map(torch.from_numpy, padded(sequences))
+        mask = mask if self.masked else None
+
+        def runner(attention):
             def run():
+                if self.model.config._attn_implementation != attention:
+                    self.model.set_attn_implementation(attention)
                 with torch.inference_mode():
-                    return model(ids, mask)
+                    return last_hidden_state(self.model, ids, mask)
             return run
 
-        return {name: runner(model) for name, model in self.models.items()}
+        return {name: lambda name=name: runner(name)
+                for name in ("eager", "sdpa")}
 
     def rows(self, result, sequences):
-        return unpadded(result.numpy(), sequences)
+        return unpadded(result.float().numpy(), sequences)
 
 
 class OnnxRuntime:
-    """Variants: as exported, and with attention fused by ONNX Runtime's own
-    optimizer for transformers, which knows the form that the older exporter
-    gives eager attention."""
+    """Variants: as exported and, for BERT, with attention fused by ONNX
+    Runtime's own optimizer for transformers."""
 
-    def load(self, folder, threads):
+    def load(self, files, threads, precision):
         import onnxruntime
-        import torch
-        from onnxruntime.transformers import optimizer
-        from onnxruntime.transformers.fusion_options import FusionOptions
 
         onnxruntime.set_default_logger_severity(3)
-        name = pathlib.Path(folder).name
-        exported = CACHE / f"{name}.onnx"
-        fused = CACHE / f"{name}.fused.onnx"
-        config = json.loads((pathlib.Path(folder) / "config.json").read_text())
-        axes = {0: "batch", 1: "tokens"}
-        with torch.no_grad():
-            torch.onnx.export(
-                torch_model(folder, "eager"), example_inputs(), str(exported),
-                input_names=["input_ids", "attention_mask"],
-                output_names=["last_hidden_state"], dynamo=False,
-                opset_version=17, dynamic_axes={
-                    "input_ids": axes, "attention_mask": axes,
-                    "last_hidden_state": axes})
-        optimizer.optimize_model(
-            str(exported), model_type="bert",
-            num_heads=config["num_attention_heads"],
-            hidden_size=config["hidden_size"],
-            optimization_options=FusionOptions("bert"), opt_level=0,
-            use_gpu=False).save_model_to_file(str(fused))
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         self.sessions = {
-            variant: onnxruntime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"])
-            for variant, path in (("exported", exported), ("fused", fused))}
+            name: onnxruntime.InferenceSession(
+                files["onnx"] + ending, options,
+                providers=["CPUExecutionProvider"])
+            for name, ending in (("exported", ""), ("fused", ".fused"))
+            if os.path.exists(files["onnx"] + ending)}
         return onnxruntime.__version__
 
     def variants(self, sequences):
@@ -154,7 +109,7 @@ class OnnxRuntime:
                     numpy.int32 if int32 else numpy.int64)
             return lambda: session.run(None, given)[0]
 
-        return {name: runner(session)
+        return {name: lambda session=session: runner(session)
                 for name, session in self.sessions.items()}
 
     def rows(self, result, sequences):
@@ -164,20 +119,15 @@ class OnnxRuntime:
 class OpenVino:
     """Variants: one model for all shapes, and one compiled for the case's."""
 
-    def load(self, folder, threads):
-        import numpy
+    def load(self, files, threads, precision):
         import openvino
 
         self.core = openvino.Core()
         self.options = {"PERFORMANCE_HINT": "LATENCY",
                         "INFERENCE_NUM_THREADS": threads,
-                        "INFERENCE_PRECISION_HINT": "f32"}
-        # Converted from the module: its fused attention survives.
-        self.model = openvino.convert_model(
-            torch_model(folder, "sdpa"), example_input=example_inputs(),
-            input=[("input_ids", [-1, -1], numpy.int64),
-                   ("attention_mask", [-1, -1], numpy.int64)])
-        self.dynamic = self.request(self.model)
+                        "INFERENCE_PRECISION_HINT": precision}
+        self.model = self.core.read_model(files["openvino"])
+        self.dynamic = None
         return openvino.__version__
 
     def request(self, model):
@@ -185,49 +135,131 @@ class OpenVino:
                                        self.options).create_infer_request()
 
     def variants(self, sequences):
-        ids, mask = padded(sequences)
-        static = self.model.clone()
-        static.reshape({0: list(ids.shape), 1: list(mask.shape)})
+        inputs = list(padded(sequences))[:len(self.model.inputs)]
 
         def runner(request):
-            return lambda: request.infer([ids, mask], share_inputs=True,
+            return lambda: request.infer(inputs, share_inputs=True,
                                          share_outputs=True)[0]
 
-        return {"dynamic": runner(self.dynamic),
-                "static": runner(self.request(static))}
+        def dynamic():
+            self.dynamic = self.dynamic or self.request(self.model)
+            return runner(self.dynamic)
+
+        def static():
+            model = self.model.clone()
+            model.reshape({index: list(value.shape)
+                           for index, value in enumerate(inputs)})
+            return runner(self.request(model))
+
+        return {"dynamic": dynamic, "static": static}
 
     def rows(self, result, sequences):
         return unpadded(result, sequences)
 
 
-class Encast:
-    """The artifact that compare_peers.py compiled."""
+class LlamaCpp:
+    """With flash attention; precision is that of weights and cached keys."""
 
-    def load(self, folder, threads):
-        sys.path.insert(0, str(ROOT / "test" / "support"))
-        import libencast
+    def load(self, files, threads, precision):
+        import llama_cpp
 
-        library = libencast.Library(ROOT / "build" / "lib" / "libencast.so")
-        artifact = CACHE / f"{pathlib.Path(folder).name}.so"
-        self.model = libencast.Model(library, artifact)
-        self.session = libencast.Session(self.model, threads)
-        return self.model.variant
+        self.library = llama_cpp
+        self.threads = threads
+        self.precision = precision
+        self.log = llama_cpp.llama_log_callback(self.keep_errors)
+        llama_cpp.llama_log_set(self.log, None)
+        llama_cpp.llama_backend_init()
+        parameters = llama_cpp.llama_model_default_params()
+        self.model = llama_cpp.llama_model_load_from_file(
+            files["gguf"].encode(), parameters)
+        if not self.model:
+            sys.exit(f"engines: error: llama.cpp refuses {files['gguf']}")
+        self.context = None
+        return llama_cpp.__version__
+
+    @staticmethod
+    def keep_errors(level, text, _):
+        if level == 4:  # GGML_LOG_LEVEL_ERROR
+            sys.stderr.write(text.decode())
 
     def variants(self, sequences):
-        run, results = self.session.prepare(sequences, ["last_hidden_state"])
+        return {"flash attention": lambda: self.runner(sequences[0])}
 
-        def call():
-            run()
-            return results["last_hidden_state"]
+    def runner(self, ids):
+        import numpy
 
-        return {self.model.variant: call}
+        library = self.library
+        if self.context:
+            library.llama_free(self.context)
+        parameters = library.llama_context_default_params()
+        parameters.n_ctx = parameters.n_batch = parameters.n_ubatch = len(ids)
+        parameters.n_threads = parameters.n_threads_batch = self.threads
+        parameters.embeddings = True
+        parameters.pooling_type = library.LLAMA_POOLING_TYPE_NONE
+        parameters.flash_attn_type = library.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        if self.precision == "f32":
+            parameters.type_k = parameters.type_v = library.GGML_TYPE_F32
+        self.context = library.llama_init_from_model(self.model, parameters)
+        batch = library.llama_batch_init(len(ids), 0, 1)
+        batch.n_tokens = len(ids)
+        for index, token in enumerate(ids):
+            batch.token[index] = token
+            batch.pos[index] = index
+            batch.n_seq_id[index] = 1
+            batch.seq_id[index][0] = 0
+            batch.logits[index] = 1
+        hidden = library.llama_model_n_embd(self.model)
+
+        def run():
+            memory = library.llama_get_memory(self.context)
+            if memory:
+                library.llama_memory_clear(memory, False)
+            if library.llama_decode(self.context, batch):
+                sys.exit("engines: error: llama_decode failed")
+            return numpy.ctypeslib.as_array(
+                library.llama_get_embeddings(self.context),
+                (len(ids), hidden))
+
+        return run
 
     def rows(self, result, sequences):
         return result
 
 
+class Encast:
+    """The artifact that compare_peers.py compiled."""
+
+    def load(self, files, threads, precision):
+        sys.path.insert(0, str(ROOT / "test" / "support"))
+        import libencast
+
+        library = libencast.Library(ROOT / "build" / "lib" / "libencast.so")
+        self.model = libencast.Model(library, files["artifact"])
+        self.session = libencast.Session(self.model, threads)
+        return self.model.variant
+
+    def variants(self, sequences):
+        def runner():
+            run, results = self.session.prepare(sequences,
+                                                ["last_hidden_state"])
+
+            def call():
+                run()
+                return results["last_hidden_state"]
+
+            return call
+
+        return {self.model.variant: runner}
+
+    def rows(self, result, sequences):
+        return result
+
+    def steps(self):
+        return self.session.steps()
+
+
 ENGINES = {"torch": Torch, "onnxruntime": OnnxRuntime, "openvino": OpenVino,
-           "encast": Encast}
+           "llama.cpp": LlamaCpp, "encast": Encast}
 
 
 def seconds(run):
@@ -237,44 +269,64 @@ def seconds(run):
 
 
 class Worker:
-    def __init__(self, engine, threads):
+    def __init__(self, engine, precision, threads):
         self.engine = ENGINES[engine]()
+        self.precision = precision
         self.threads = threads
-        self.run = None
 
-    def load(self, folder):
-        return {"version": self.engine.load(folder, self.threads)}
+    def load(self, files):
+        return {"version": self.engine.load(files, self.threads,
+                                            self.precision)}
 
-    def case(self, sequences, rows_file):
-        """Prepares a case, picks the best variant and stores its output."""
-        import numpy
+    def case(self, sequences, variant):
+        """Prepares a case: its best variant, or the named one."""
+        self.run = self.result = None  # frees what the last case holds
+        self.sequences = sequences
+        prepare = self.engine.variants(sequences)
+        if len(prepare) > 1 and variant is None:
+            variant = self.best(prepare)
+        variant = variant or next(iter(prepare))
+        self.run = prepare[variant]()
+        return {"variant": variant}
 
-        variants = self.engine.variants(sequences)
-        times = {name: [] for name in variants}
-        for name, run in variants.items():
-            times[name].append(seconds(run))  # warms up
-            once = seconds(run)
-            times[name] = [once]
-        for _ in range(0 if max(map(max, times.values())) > 1 else 4):
-            for name, run in variants.items():
-                times[name].append(seconds(run))
-        best = min(times, key=lambda name: statistics.median(times[name]))
-        self.run = variants[best]
-        numpy.save(rows_file, self.engine.rows(self.run(), sequences))
-        return {"variant": best, "seconds": statistics.median(times[best])}
+    def best(self, prepare):
+        runs = {name: build() for name, build in prepare.items()}
+        for run in runs.values():  # warms up
+            run()
+        times = {name: [seconds(run)] for name, run in runs.items()}
+        if max(map(max, times.values())) < 1:
+            for _ in range(4):
+                for name, run in runs.items():
+                    times[name].append(seconds(run))
+        return min(times, key=lambda name: statistics.median(times[name]))
 
     def sample(self, calls):
         """Times `calls` calls after one that warms caches and wakes threads."""
-        if calls > 1:
-            self.run()
-        return {"seconds": [seconds(self.run) for _ in range(calls)]}
+        taken = []
+        for index in range(calls + (calls > 1)):
+            start = time.perf_counter()
+            self.result = self.run()
+            if index or calls == 1:
+                taken.append(time.perf_counter() - start)
+        return {"seconds": statistics.median(taken)}
+
+    def rows(self, file):
+        """Stores what the last run made, [T, H]."""
+        import numpy
+
+        numpy.save(file, self.engine.rows(self.result, self.sequences))
+        return {}
+
+    def steps(self):
+        """Of the last run of Encast."""
+        return {"steps": self.engine.steps()}
 
 
 def main():
-    engine, threads = sys.argv[1], int(sys.argv[2])
+    engine, precision, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    worker = Worker(engine, threads)
+    worker = Worker(engine, precision, threads)
     for line in sys.stdin:
         command = json.loads(line)
         action = getattr(worker, command.pop("do"))

@@ -1,16 +1,22 @@
-/*===- probe.c - how quiet is this CPU, and what is its FMA peak ----------===*/
+/*===- probe.c - how quiet is this CPU, and what are its peaks ------------===*/
 /*
- * Two register-only loops of about 0.05 ms, in assembly so that no compiler
- * changes them:
+ * Register loops of about 0.05 ms, in assembly so that no compiler changes
+ * them:
  *
  *   adds   four chains of additions: front end and integer units, which a
  *          neighbour on the same core takes a share of
- *   fma    sixteen chains of FMAs: vector units, and the peak that ratios refer
- *          to
+ *   fma    sixteen chains of FMAs: vector units, and the peak of f32
+ *   tdp    four chains of bf16 tile products: the peak of bf16 on AMX
+ *   tiles  the same, each k-step with its four tile loads from L1. A neighbour
+ *          on the core takes three quarters of this loop and nothing of tdp,
+ *          so it is the one that tells.
  */
 /*===----------------------------------------------------------------------===*/
 
+#include <stdint.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 static double now(void) {
   struct timespec t;
@@ -72,3 +78,43 @@ double probe_fma(void) {
                      : CLOBBERED);
   return (double)rounds * 16 * 2 * (wide ? 16 : 8) / (now() - start);
 }
+
+/* Asks the kernel for tiles, for all threads of the process; 1 if it may. Call
+ * it only on a CPU with AMX. */
+int probe_allow_tiles(void) {
+  enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+  return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+
+#define TDP(c, a, b) "tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c "\n\t"
+#define TWO_BY_TWO TDP(0, 4, 6) TDP(1, 4, 7) TDP(2, 5, 6) TDP(3, 5, 7)
+#define LOAD(t, offset) "tileloadd " #offset "(%1,%2,1), %%tmm" #t "\n\t"
+#define LOADS LOAD(4, 0) LOAD(5, 1024) LOAD(6, 2048) LOAD(7, 3072)
+
+/* bf16 operations of tiles in a nanosecond (a multiply-add is two). */
+#define TILE_LOOP(name, loads)                                                 \
+  __attribute__((target("amx-tile,amx-bf16"))) double name(void) {             \
+    static const char operands[4096] __attribute__((aligned(64)));             \
+    struct {                                                                   \
+      uint8_t palette, start, unused[14];                                      \
+      uint16_t bytes[16];                                                      \
+      uint8_t rows[16];                                                        \
+    } __attribute__((aligned(64))) shape = {                                   \
+        .palette = 1,                                                          \
+        .bytes = {64, 64, 64, 64, 64, 64, 64, 64},                             \
+        .rows = {16, 16, 16, 16, 16, 16, 16, 16}};                             \
+    const long rounds = 1400, operations = 4L * 2 * 16 * 16 * 32;              \
+    long left = rounds;                                                        \
+    __asm__ volatile("ldtilecfg %0" : : "m"(shape));                           \
+    double start = now();                                                      \
+    __asm__ volatile("1:\n\t" loads TWO_BY_TWO "dec %0\n\tjnz 1b"              \
+                     : "+r"(left)                                              \
+                     : "r"(operands), "r"(64L)                                 \
+                     : "cc", "memory");                                        \
+    double end = now();                                                        \
+    __asm__ volatile("tilerelease");                                           \
+    return (double)(rounds * operations) / (end - start);                      \
+  }
+
+TILE_LOOP(probe_tdp, "")
+TILE_LOOP(probe_tiles, LOADS)

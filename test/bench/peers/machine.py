@@ -1,0 +1,153 @@
+"""The machine: its CPUs, peaks, quiet moments and memory."""
+
+import ctypes
+import os
+import pathlib
+import re
+import sys
+import threading
+import time
+
+import numpy
+
+# A sample is quiet if each loop of the probes around it reaches this share of
+# the run's best. Tile products are steady on a quiet core and lose three
+# quarters on a disturbed one.
+QUIET = {"adds": 0.92, "fma": 0.92, "tiles": 0.85}
+
+
+def cpu_facts():
+    info = {}
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        info.setdefault(key.strip(), value.strip())
+    interesting = ("fma", "avx", "amx", "f16c")
+    return {
+        "name": info["model name"],
+        "family": int(info["cpu family"]), "model": int(info["model"]),
+        "features": [flag for flag in info["flags"].split()
+                     if flag.startswith(interesting)],
+    }
+
+
+def slug(cpu):
+    words = re.sub(r"\((?:R|TM)\)|@.*", " ", cpu["name"], flags=re.I)
+    name = "-".join(re.findall(r"[a-z0-9]+", words.lower()))
+    return f"{name}-{cpu['family']}-{cpu['model']}"
+
+
+def pick_cpus(threads):
+    """CPUs on different cores, for everything that this process starts."""
+    chosen = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        topology = pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+        core = tuple((topology / name).read_text()
+                     for name in ("physical_package_id", "core_id"))
+        chosen.setdefault(core, cpu)
+    cpus = list(chosen.values())[:threads]
+    if len(cpus) < threads:
+        sys.exit(f"compare_peers: error: {threads} threads asked, but only "
+                 f"{len(cpus)} cores are allowed")
+    os.sched_setaffinity(0, cpus)
+    return cpus
+
+
+class Probe:
+    """Runs the loops of probe.c on all CPUs at once, one pinned thread each."""
+
+    REPEATS = 3  # the best counts: being descheduled is no disturbance
+
+    def __init__(self, cpus, library, features):
+        self.library = ctypes.CDLL(str(library))
+        self.loops = ["adds", "fma"]
+        if "amx_bf16" in features and self.library.probe_allow_tiles():
+            self.loops += ["tdp", "tiles"]
+        for loop in self.loops:
+            self._function(loop).restype = ctypes.c_double
+        self.results = [None] * len(cpus)
+        self.start = threading.Barrier(len(cpus) + 1)
+        self.end = threading.Barrier(len(cpus) + 1)
+        self.history = []
+        for index, cpu in enumerate(cpus):
+            threading.Thread(target=self._serve, args=(index, cpu),
+                             daemon=True).start()
+
+    def _function(self, loop):
+        return getattr(self.library, "probe_" + loop)
+
+    def _serve(self, index, cpu):
+        os.sched_setaffinity(0, {cpu})
+        while True:
+            self.start.wait()
+            self.results[index] = [
+                max(self._function(loop)() for _ in range(self.REPEATS))
+                for loop in self.loops]
+            self.end.wait()
+
+    def measure(self):
+        """Returns what the slowest CPU reaches in each loop."""
+        self.start.wait()
+        self.end.wait()
+        self.history += self.results
+        return tuple(map(min, zip(*self.results)))
+
+    def best(self):
+        """A high quantile of each loop, so that one lucky reading is no bar;
+        the cores are alike."""
+        return dict(zip(self.loops, map(float, numpy.quantile(
+            numpy.array(self.history), 0.95, axis=0))))
+
+    def quietness(self, *readings):
+        """At least 1 if every loop of these readings is quiet."""
+        best = self.best()
+        return min(value / best[loop] / QUIET[loop]
+                   for reading in readings
+                   for loop, value in zip(self.loops, reading)
+                   if loop in QUIET)
+
+    def peaks(self):
+        """Of all CPUs together, by instruction, GFLOP/s."""
+        best = self.best()
+        return {name: best[loop] * len(self.results)
+                for name, loop in (("fma", "fma"), ("tdpbf16ps", "tdp"))
+                if loop in best}
+
+
+def memory_available():
+    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    sys.exit("compare_peers: error: /proc/meminfo has no MemAvailable")
+
+
+def resident(pid, peak=False):
+    """Bytes of a process in memory, now or at most since forget_peak."""
+    key = "VmHWM:" if peak else "VmRSS:"
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(key):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def forget_peak(pid):
+    pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+class MemoryGuard:
+    """Ends the process that is being asked before the machine's memory is full:
+    some engines want a multiple of it at 8192 tokens."""
+
+    KEEP = 1 << 30
+
+    def __init__(self):
+        self.process = None
+        self.ended = set()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self):
+        while True:
+            process = self.process
+            if process and memory_available() < self.KEEP:
+                self.ended.add(process.pid)
+                process.kill()
+            time.sleep(0.05)

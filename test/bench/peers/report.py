@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Shows results: a table for a terminal, one for a README, and a plot.
+
+usage: report.py docs/results/<cpu>.json
+
+Prints the README's tables and draws the plot beside the file.
+"""
+
+import json
+import pathlib
+import sys
+
+ORDER = ["torch", "onnxruntime", "openvino", "llama.cpp", "encast"]
+NAMES = {"torch": "PyTorch", "onnxruntime": "ONNX Runtime",
+         "openvino": "OpenVINO", "llama.cpp": "llama.cpp", "encast": "Encast"}
+PRECISIONS = ["f32", "f32-bf16-weights", "bf16x3", "bf16"]
+
+
+def sorted_engines(names):
+    def key(name):
+        engine, precision = name.split(":")
+        return ORDER.index(engine), PRECISIONS.index(precision)
+
+    return sorted(names, key=key)
+
+
+def print_run(run):
+    """Lines of one model: a line per engine and case."""
+    print(f"{'model':18}{'tokens':>7}{'batch':>6}  {'engine':24}{'ms':>11}"
+          f"{'tokens/s':>10}{'MB':>7}{'of limit':>9}{'best peer':>10}"
+          f"{'quiet':>9}")
+    for case in run["cases"]:
+        where = f"{case['model']:18}{case['tokens']:7}{case['batch']:6}  "
+        for name in sorted_engines(case["engines"]):
+            result = case["engines"][name]
+            share = (f"{result['of_limit']:9.2f}" if "of_limit" in result
+                     else f"{'-':>9}")
+            gain = (f"{result['speedup']:9.2f}x" if "speedup" in result
+                    else f"{'':10}")
+            quiet = f"{result['quiet_samples']}/{len(result['samples'])}"
+            print(f"{where}{name:24}{result['milliseconds']:11.2f}"
+                  f"{result['tokens_per_second']:10.0f}"
+                  f"{result['peak_memory'] / 1e6:7.0f}{share}{gain}"
+                  f"{quiet:>9}")
+        for name, why in case["not_measured"].items():
+            print(f"{where}{name:24}  {why}")
+    for entry in run["growth"]:
+        line = (f"{entry['engine']}: 8192 tokens take {entry['time']:.2f} "
+                f"times as long as 4096; arithmetic says "
+                f"{entry['arithmetic']:.2f}")
+        if entry.get("windowed_attention"):
+            line += (f"; attention within windows "
+                     f"{entry['windowed_attention']:.2f}, linear is 2")
+        print(line)
+    print(f"peaks of this run, {run['threads']} cores, GFLOP/s: " + ", ".join(
+        f"{name} {peak:.0f}" for name, peak in run["peaks_gflops"].items()))
+
+
+def number(milliseconds):
+    return f"{milliseconds:.3g}" if milliseconds < 1000 else (
+        f"{milliseconds:.0f}")
+
+
+def markdown(run):
+    """Rows are cases and precisions; a column per engine."""
+    names = {name for case in run["cases"] for name in case["engines"]}
+    peers = [engine for engine in ORDER[:-1]
+             if any(name.startswith(engine + ":") for name in names)]
+    lines = ["| model | tokens | batch | precision | "
+             + " | ".join(NAMES[peer] for peer in peers)
+             + " | Encast | best peer | of limit | memory, Encast / peer |",
+             "|---" * (8 + len(peers)) + "|"]
+    for case in run["cases"]:
+        engines = case["engines"]
+        for precision in PRECISIONS:
+            peer_precision = "bf16" if precision == "bf16" else "f32"
+            ours = engines.get("encast:" + precision)
+            if not ours and precision != peer_precision:
+                continue
+            cells = []
+            for peer in peers:
+                result = engines.get(f"{peer}:{peer_precision}")
+                cells.append(number(result["milliseconds"])
+                             if result else "-")
+            if not ours and set(cells) == {"-"}:
+                continue
+            cells.append(f"**{number(ours['milliseconds'])}**" if ours
+                         else "-")
+            best = engines.get(ours.get("best_peer")) if ours else None
+            cells.append(f"{ours['speedup']:.2f}x" if best else "-")
+            cells.append(f"{ours['of_limit']:.2f}"
+                         if ours and "of_limit" in ours else "-")
+            cells.append(f"{ours['peak_memory'] / 1e9:.2f} / "
+                         f"{best['peak_memory'] / 1e9:.2f} GB"
+                         if best else "-")
+            batch = "1" if case["batch"] == 1 else f"{case['batch']}, ragged"
+            lines.append(f"| {case['model']} | {case['tokens']} | {batch} | "
+                         f"{precision} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+COLOURS = {"torch": "#d95f02", "onnxruntime": "#7570b3",
+           "openvino": "#1b78c8", "llama.cpp": "#8c6d31",
+           "encast": "#111111"}
+STYLES = {"f32": ("-", "o"), "f32-bf16-weights": ("-.", "D"),
+          "bf16x3": (":", "^"), "bf16": ("--", "s")}
+
+
+def draw(stored, file):
+    """Time against length, log axes, of the models that are timed at 8192
+    tokens; nothing if there is none."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.hashsalt": "encast",
+                                "svg.fonttype": "none"})
+    from matplotlib import pyplot
+
+    runs = {model: run for model, run in stored["models"].items()
+            if any(case["tokens"] >= 8192 for case in run["cases"])}
+    if not runs:
+        return
+    figure, panels = pyplot.subplots(
+        1, len(runs), figsize=(5.6 * len(runs), 5), squeeze=False,
+        sharey=True, layout="constrained")
+    for panel, (model, run) in zip(panels[0], runs.items()):
+        lines = {}
+        for case in run["cases"]:
+            if case["batch"] == 1:
+                for name, result in case["engines"].items():
+                    lines.setdefault(name, []).append(
+                        (case["tokens"], result["milliseconds"] / 1e3))
+        for name in sorted_engines(lines):
+            engine, precision = name.split(":")
+            style, marker = STYLES[precision]
+            tokens, seconds = zip(*sorted(lines[name]))
+            panel.plot(tokens, seconds, style, marker=marker, markersize=4,
+                       color=COLOURS[engine],
+                       linewidth=2.2 if engine == "encast" else 1.2,
+                       label=f"{NAMES[engine]} {precision}".replace(
+                           "f32-bf16-weights", "f32, bf16 weights"))
+        panel.set(xscale="log", yscale="log", title=model,
+                  xlabel="tokens of one sequence")
+        ticks = sorted({case["tokens"] for case in run["cases"]
+                        if case["batch"] == 1})
+        panel.set_xticks(ticks, [f"{tick}" for tick in ticks])
+        panel.minorticks_off()
+        panel.grid(True, color="#dddddd", linewidth=0.6)
+        panel.legend(fontsize=7.5, frameon=False)
+    panels[0][0].set_ylabel("seconds")
+    panels[0][0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    dates = sorted({run["date"] for run in runs.values()})
+    threads = {run["threads"] for run in runs.values()}
+    features = stored["cpu"]["features"]
+    best = next((text for flag, text in (("amx_bf16", "AVX-512 and AMX"),
+                                         ("avx512f", "AVX-512"))
+                 if flag in features), "AVX2")
+    figure.suptitle(f"{stored['cpu']['name']} ({best}), "
+                    f"{max(threads)} threads, {' to '.join(dates)}",
+                    fontsize=10)
+    figure.savefig(file, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def main():
+    path = pathlib.Path(sys.argv[1])
+    stored = json.loads(path.read_text())
+    for run in stored["models"].values():
+        print(markdown(run), end="\n\n")
+    draw(stored, path.with_suffix(".svg"))
+
+
+if __name__ == "__main__":
+    main()
