@@ -30,7 +30,7 @@ using namespace encast;
 namespace {
 
 // Weights are cold if the same bytes come back only after this many others.
-constexpr size_t kRotationBytes = size_t(448) << 20;
+constexpr int64_t kRotationBytes = int64_t(448) << 20;
 // A sample repeats a problem until it lasts about this long.
 constexpr double kSampleSeconds = 1e-3;
 // A sample is quiet if the loop that loads tiles reached this share of the one
@@ -61,26 +61,31 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Zeroed memory in pages of 2 MB where there are any, on a cache line.
+/// Zeroed memory: as an arena, in pages of 2 MB where there are any, which the
+/// L2 can hold without conflicts, or as a file of weights, in small ones.
 class Buffer {
 public:
-  explicit Buffer(size_t bytes) : bytes(bytes) {
-    pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  explicit Buffer(int64_t bytes, bool smallPages = false)
+      : bytes(size_t(bytes) + kHugePage) {
+    pages =
+        static_cast<char *>(mmap(nullptr, this->bytes, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (pages == MAP_FAILED) {
       std::perror("bench-tiles: error: memory");
       std::exit(1);
     }
-    madvise(pages, bytes, MADV_HUGEPAGE);
+    first = pages + (kHugePage - reinterpret_cast<size_t>(pages) % kHugePage);
+    madvise(pages, this->bytes, smallPages ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
   }
   ~Buffer() { munmap(pages, bytes); }
   Buffer(const Buffer &) = delete;
   Buffer &operator=(const Buffer &) = delete;
-  char *at(int64_t offset) const { return static_cast<char *>(pages) + offset; }
+  char *at(int64_t offset) const { return first + offset; }
 
 private:
-  void *pages;
+  static constexpr size_t kHugePage = size_t(2) << 20;
   const size_t bytes;
+  char *pages, *first;
 };
 
 /// One linear kernel with its code; operands come with the call.
@@ -90,7 +95,7 @@ public:
       : shape(withArithmetic(given, arithmetic)),
         row(*selectKernelRow(KernelFamily::Linear, arithmetic, hostFeatures())),
         code(generated(row, shape)),
-        workspace(size_t(linearWorkspaceBytes(row, shape)) + 64) {}
+        workspace(linearWorkspaceBytes(row, shape)) {}
 
   int64_t weightBytes(int64_t panels) const {
     if (shape.arithmetic == Arithmetic::F32)
@@ -166,15 +171,16 @@ double tileProducts(Arithmetic arithmetic) {
 class Bench {
 public:
   explicit Bench(std::string filter)
-      : filter(std::move(filter)), weights(kRotationBytes) {
+      : filter(std::move(filter)),
+        weights(kRotationBytes, /*smallPages=*/true) {
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
       for (int core = 0; core < CPU_SETSIZE; ++core)
         if (CPU_ISSET(core, &allowed))
           cores.push_back(core);
     // Values are no matter for speed, except that pages must be there.
-    for (size_t i = 0; i < kRotationBytes; i += 2)
-      std::memcpy(weights.at(int64_t(i)), "\x01\x3c", 2);
+    for (int64_t i = 0; i < kRotationBytes; i += 2)
+      std::memcpy(weights.at(i), "\x01\x3c", 2);
   }
 
   void addLinear(Arithmetic arithmetic, int64_t n, int64_t k, int64_t m,
@@ -194,7 +200,7 @@ private:
   const char *nextWeights(int64_t bytes, bool cold) {
     if (!cold)
       return weights.at(0);
-    if (offset + bytes > int64_t(kRotationBytes))
+    if (offset + bytes > kRotationBytes)
       offset = 0;
     const char *start = weights.at(offset);
     offset += (bytes + 63) / 64 * 64;
