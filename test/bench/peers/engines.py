@@ -8,6 +8,8 @@ was stdout (which libraries that print cannot reach). An engine may have several
 variants (ways to run the model); the best for each case is measured.
 """
 
+import ctypes
+import gc
 import json
 import os
 import pathlib
@@ -85,32 +87,33 @@ class OnnxRuntime:
         import onnxruntime
 
         onnxruntime.set_default_logger_severity(3)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        self.sessions = {
-            name: onnxruntime.InferenceSession(
-                files["onnx"] + ending, options,
-                providers=["CPUExecutionProvider"])
-            for name, ending in (("exported", ""), ("fused", ".fused"))
-            if os.path.exists(files["onnx"] + ending)}
+        self.options = onnxruntime.SessionOptions()
+        self.options.intra_op_num_threads = threads
+        self.files = {name: files["onnx"] + ending
+                      for name, ending in (("exported", ""),
+                                           ("fused", ".fused"))
+                      if os.path.exists(files["onnx"] + ending)}
         return onnxruntime.__version__
 
     def variants(self, sequences):
+        return {name: lambda name=name: self.runner(name, sequences)
+                for name in self.files}
+
+    def runner(self, name, sequences):
         import numpy
+        import onnxruntime
 
+        session = onnxruntime.InferenceSession(
+            self.files[name], self.options,
+            providers=["CPUExecutionProvider"])
         ids, mask = padded(sequences)
-
-        def runner(session):
-            given = {}
-            for known in session.get_inputs():
-                value = ids if known.name == "input_ids" else mask
-                int32 = known.type == "tensor(int32)"
-                given[known.name] = value.astype(
-                    numpy.int32 if int32 else numpy.int64)
-            return lambda: session.run(None, given)[0]
-
-        return {name: lambda session=session: runner(session)
-                for name, session in self.sessions.items()}
+        given = {}
+        for known in session.get_inputs():
+            value = ids if known.name == "input_ids" else mask
+            int32 = known.type == "tensor(int32)"
+            given[known.name] = value.astype(
+                numpy.int32 if int32 else numpy.int64)
+        return lambda: session.run(None, given)[0]
 
     def rows(self, result, sequences):
         return unpadded(result, sequences)
@@ -127,31 +130,24 @@ class OpenVino:
                         "INFERENCE_NUM_THREADS": threads,
                         "INFERENCE_PRECISION_HINT": precision}
         self.model = self.core.read_model(files["openvino"])
-        self.dynamic = None
         return openvino.__version__
-
-    def request(self, model):
-        return self.core.compile_model(model, "CPU",
-                                       self.options).create_infer_request()
 
     def variants(self, sequences):
         inputs = list(padded(sequences))[:len(self.model.inputs)]
 
-        def runner(request):
+        def runner(model):
+            request = self.core.compile_model(
+                model, "CPU", self.options).create_infer_request()
             return lambda: request.infer(inputs, share_inputs=True,
                                          share_outputs=True)[0]
-
-        def dynamic():
-            self.dynamic = self.dynamic or self.request(self.model)
-            return runner(self.dynamic)
 
         def static():
             model = self.model.clone()
             model.reshape({index: list(value.shape)
                            for index, value in enumerate(inputs)})
-            return runner(self.request(model))
+            return runner(model)
 
-        return {"dynamic": dynamic, "static": static}
+        return {"dynamic": lambda: runner(self.model), "static": static}
 
     def rows(self, result, sequences):
         return unpadded(result, sequences)
@@ -268,6 +264,18 @@ def seconds(run):
     return time.perf_counter() - start
 
 
+def best_variant(prepare):
+    runs = {name: build() for name, build in prepare.items()}
+    for run in runs.values():  # warms up
+        run()
+    times = {name: [seconds(run)] for name, run in runs.items()}
+    if max(map(max, times.values())) < 1:
+        for _ in range(4):
+            for name, run in runs.items():
+                times[name].append(seconds(run))
+    return min(times, key=lambda name: statistics.median(times[name]))
+
+
 class Worker:
     def __init__(self, engine, precision, threads):
         self.engine = ENGINES[engine]()
@@ -280,25 +288,17 @@ class Worker:
 
     def case(self, sequences, variant):
         """Prepares a case: its best variant, or the named one."""
-        self.run = self.result = None  # frees what the last case holds
+        self.run = self.result = None
         self.sequences = sequences
         prepare = self.engine.variants(sequences)
         if len(prepare) > 1 and variant is None:
-            variant = self.best(prepare)
+            variant = best_variant(prepare)
         variant = variant or next(iter(prepare))
+        # Memory of the case before, and of other variants, is not this one's.
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
         self.run = prepare[variant]()
         return {"variant": variant}
-
-    def best(self, prepare):
-        runs = {name: build() for name, build in prepare.items()}
-        for run in runs.values():  # warms up
-            run()
-        times = {name: [seconds(run)] for name, run in runs.items()}
-        if max(map(max, times.values())) < 1:
-            for _ in range(4):
-                for name, run in runs.items():
-                    times[name].append(seconds(run))
-        return min(times, key=lambda name: statistics.median(times[name]))
 
     def sample(self, calls):
         """Times `calls` calls after one that warms caches and wakes threads."""

@@ -92,7 +92,7 @@ def markdown(run):
                          if ours and "of_limit" in ours else "-")
             cells.append(f"{ours['peak_memory'] / 1e9:.2f} / "
                          f"{best['peak_memory'] / 1e9:.2f} GB"
-                         if best else "-")
+                         if best and "peak_memory" in best else "-")
             batch = "1" if case["batch"] == 1 else f"{case['batch']}, ragged"
             lines.append(f"| {case['model']} | {case['tokens']} | {batch} | "
                          f"{precision} | " + " | ".join(cells) + " |")
