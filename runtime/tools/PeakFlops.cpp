@@ -66,7 +66,7 @@ struct alignas(64) TileConfiguration {
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-constexpr int64_t kTileProduct = 2 * 16 * 16 * 32; // operations
+constexpr int64_t kTileProduct = int64_t(2) * 16 * 16 * 32; // operations
 
 /// Four sums and two factors; their contents do not matter.
 __attribute__((target("amx-tile,amx-bf16"))) int64_t

@@ -212,10 +212,13 @@ int64_t findOutput(encast_model *model, const std::string &path,
 }
 
 Session createSession(encast_model *model, const std::string &path,
-                      int64_t threads, int64_t memoryCap) {
+                      int64_t threads, int64_t memoryCap,
+                      encast_progress_function progress, void *progressData) {
   encast_session_options options = ENCAST_SESSION_OPTIONS_INIT;
   options.threads = static_cast<int>(threads);
   options.memory_cap = memoryCap;
+  options.progress = progress;
+  options.progress_data = progressData;
   encast_session *session = nullptr;
   encast_error error = ENCAST_ERROR_INIT;
   check(encast_session_create(model, &options, &session, &error), error, path);

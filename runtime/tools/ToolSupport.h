@@ -122,8 +122,11 @@ encast_output_info outputInfo(encast_model *model, int64_t index);
 /// the list of names.
 int64_t findOutput(encast_model *model, const std::string &path,
                    const std::string &name);
+/// A session that calls `progress`, which may be null, behind each layer.
 Session createSession(encast_model *model, const std::string &path,
-                      int64_t threads, int64_t memoryCap);
+                      int64_t threads, int64_t memoryCap,
+                      encast_progress_function progress = nullptr,
+                      void *progressData = nullptr);
 /// All rows of encast_session_step.
 std::vector<encast_step_stats> stepStats(encast_session *session);
 /// Begins the object of a row of `steps` in JSON results: what it is, its flops

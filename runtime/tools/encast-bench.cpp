@@ -11,6 +11,7 @@
 #include "runtime/tools/PeakFlops.h"
 #include "runtime/tools/ToolSupport.h"
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <getopt.h>
 #include <map>
@@ -133,6 +134,7 @@ private:
   };
   template <typename Get> double medianOf(Get get) const {
     std::vector<double> values;
+    values.reserve(samples.size());
     for (const Sample &sample : samples)
       values.push_back(get(sample));
     return median(values);
@@ -221,8 +223,10 @@ public:
   std::vector<std::unique_ptr<Case>> cases;
 
   void measure(int threads);
+  /// Infinite if this machine cannot multiply so.
   double peak(Multiplier multiplier) const {
-    return median(peaks.at(multiplier));
+    auto found = peaks.find(multiplier);
+    return found == peaks.end() ? INFINITY : median(found->second);
   }
   const std::map<Multiplier, std::vector<double>> &allPeaks() const {
     return peaks;

@@ -298,6 +298,7 @@ std::string arithmeticText(const ArtifactView &view,
       ++counts[name];
   }
   std::vector<std::string> list;
+  list.reserve(counts.size());
   for (const auto &[name, count] : counts)
     list.push_back(text("%s (%d calls)", name.c_str(), count));
   return list.empty() ? "no kernel" : joined(list, ", ");

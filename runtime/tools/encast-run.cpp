@@ -129,6 +129,19 @@ void warnOfPadding(const std::string &where, const IdsFile &file,
                              " more lines end with pad ids");
 }
 
+/// A line on the terminal that tells how far the work is.
+struct Progress {
+  int64_t linesDone = 0, linesOfBatch = 0, lines = 0;
+
+  /// The callback of the session: the share of a batch that is done.
+  static void show(void *data, double done) {
+    const auto &progress = *static_cast<Progress *>(data);
+    double lines = progress.linesDone + done * progress.linesOfBatch;
+    fprintf(stderr, "\r%ld of %ld lines, %.0f %%", progress.linesDone,
+            progress.lines, 100 * lines / progress.lines);
+  }
+};
+
 /// Packs lines into batches, runs them and writes their rows.
 class Runner {
 public:
@@ -142,7 +155,8 @@ public:
   /// Decides all batches and reserves memory for the largest.
   void pack();
   /// Runs all batches; the rows go to `out` in the order of the lines.
-  void run(OutputFile &out);
+  /// `progress` may be null.
+  void run(OutputFile &out, Progress *progress);
 
   int64_t lineCount() const { return file.offsets.size() - 1; }
   int64_t rowCount() const {
@@ -211,6 +225,12 @@ void Runner::pack() {
            std::to_string(tokensOf(batch)) + " tokens need " +
            std::to_string(alone) + " bytes of memory, but the cap allows " +
            std::to_string(cap));
+    if (outputFloats(batch) / 2 > freeBytes / int64_t(sizeof(float)))
+      fail(where + ": line " + std::to_string(line + 1) + ": output '" +
+           output.name + "' takes " +
+           std::to_string(outputFloats(batch) * sizeof(float)) +
+           " bytes of memory, but only " + std::to_string(2 * freeBytes) +
+           " are free");
     while (line + batch.lines < lineCount() && fits({line, batch.lines + 1}))
       ++batch.lines;
     batches.push_back(batch);
@@ -266,18 +286,16 @@ void Runner::runBatch(const Batch &batch, std::vector<float> &rows) {
   nanoseconds += sessionStats(session).nanoseconds;
 }
 
-void Runner::run(OutputFile &out) {
-  bool showsProgress = isatty(STDERR_FILENO);
+void Runner::run(OutputFile &out, Progress *progress) {
   std::vector<float> rows;
   for (const Batch &batch : batches) {
+    if (progress)
+      *progress = {batch.firstLine, batch.lines, lineCount()};
     runBatch(batch, rows);
     addSteps();
     out.write(rows.data(), rows.size() * sizeof(float));
-    if (showsProgress)
-      fprintf(stderr, "\r%ld of %ld lines", batch.firstLine + batch.lines,
-              lineCount());
   }
-  if (showsProgress && !batches.empty())
+  if (progress && !batches.empty())
     fprintf(stderr, "\r\033[K");
 }
 
@@ -342,8 +360,11 @@ int main(int argc, char **argv) {
   if (info.pad_id >= 0)
     warnOfPadding(where, file, info.pad_id);
 
-  Session session = createSession(model.get(), options.model, options.threads,
-                                  options.memoryCap);
+  bool showsProgress = isatty(STDERR_FILENO);
+  Progress progress;
+  Session session = createSession(
+      model.get(), options.model, options.threads, options.memoryCap,
+      showsProgress ? Progress::show : nullptr, &progress);
   Runner runner(options, model.get(), session.get(), file, outputIndex);
   runner.pack();
   OutputFile out(options.out);
@@ -351,7 +372,7 @@ int main(int argc, char **argv) {
   if (!options.stats.empty())
     stats.emplace(options.stats);
   out.write(npyHeader(runner.rowCount(), runner.outputOf().columns));
-  runner.run(out);
+  runner.run(out, showsProgress ? &progress : nullptr);
   if (stats) {
     stats->write(statsJson(runner, file, session.get()));
     stats->commit();

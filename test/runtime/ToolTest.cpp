@@ -1,6 +1,7 @@
 //===- ToolTest.cpp - encast-run, encast-inspect, encast-bench ------------===//
 
 #include "runtime/src/Artifact.h"
+#include "runtime/src/Cpu.h"
 #include "test/support/TestArtifact.h"
 #include <algorithm>
 #include <cstring>
@@ -253,6 +254,20 @@ TEST_F(ToolTest, run_refuses_a_line_over_the_memory_cap) {
   expectRefused(run("[1]\n", "--memory-cap 100"), "but the cap allows 100");
 }
 
+TEST_F(ToolTest, run_refuses_a_line_whose_rows_do_not_fit_the_memory) {
+  Bytes bytes = artifact.build();
+  encast_abi_table outputs = descriptorOf(bytes).outputs;
+  rowsOf<encast_abi_output>(bytes, outputs)->columns = INT32_MAX;
+  seal(bytes);
+  writeFile(model, bytes);
+  std::string line = "[1";
+  for (int i = 1; i < 300; ++i)
+    line += ", 1";
+  expectRefused(run("[1]\n" + line + "]\n", "--output tokens"),
+                "ids.jsonl: line 2: output 'tokens' takes 2576980376400 bytes "
+                "of memory, but only ");
+}
+
 TEST_F(ToolTest, run_names_the_line_of_bad_ids) {
   expectRefused(run("[1]\n[2, 100]\n"),
                 "ids.jsonl: line 2, position 1: id 100 is outside");
@@ -403,6 +418,32 @@ TEST_F(ToolTest, bench_times_each_length) {
   EXPECT_NE(done.out.find("layer.0.up: test_to_block"), std::string::npos);
   EXPECT_NE(done.out.find("limit ms  of limit"), std::string::npos);
   expectKeys(text(readFile(folder.path("bench.json"))), "bench.schema.json");
+}
+
+TEST_F(ToolTest, bench_compares_tile_kernels_with_the_peak_of_tiles) {
+  artifact.steps[1].calls[0].kernel = "linear_bf16x3_32x32_amx.k8";
+  artifact.write(model);
+  Finished done =
+      tool("encast-bench " + model + " --lengths=30 --threads 1 --steps");
+  ASSERT_EQ(done.status, 0) << done.errors;
+  EXPECT_NE(done.out.find("linear_bf16x3_32x32_amx.k8"), std::string::npos);
+  bool hasTiles = encast::runtime::cpuFeatures() & ENCAST_CPU_AMX_BF16 &&
+                  !encast::runtime::requestTileState();
+  EXPECT_EQ(done.out.find(" amx-bf16 ") != std::string::npos, hasTiles)
+      << done.out;
+}
+
+TEST_F(ToolTest, run_shows_progress_on_a_terminal) {
+  if (system("script --version >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "script is not installed";
+  std::string ids = file("ids.jsonl", "[20, 21]\n[30]\n");
+  std::string log = folder.path("terminal");
+  std::string command = "script -q -e -c '" ENCAST_BIN "/encast-run " + model +
+                        " --ids " + ids + " --out " + folder.path("out.npy") +
+                        "' " + log + " >/dev/null 2>&1 </dev/null";
+  ASSERT_EQ(system(command.c_str()), 0);
+  EXPECT_NE(text(readFile(log)).find("0 of 2 lines, 30 %"), std::string::npos)
+      << text(readFile(log));
 }
 
 TEST_F(ToolTest, bench_checks_its_options) {
