@@ -22,6 +22,7 @@ using namespace encast;
 
 namespace {
 
+/// Fills the function of getHeads.
 class Heads {
 public:
   Heads(RowProgram &p, int64_t heads, int64_t headSize,
@@ -41,19 +42,14 @@ public:
     y = p.argument(number++);
     if (options.panelMajor)
       y = panelsOf(y, p.argument(number));
-    Value last = p.index(heads - 1);
-    auto scaleOfNext = [&](Value head) -> SmallVector<Value> {
-      if (!options.norm)
-        return {};
-      Value next = arith::MinSIOp::create(p.b, p.plus(head, 1), last);
-      return {scaleOf(loadHead(x, next))};
-    };
-    SmallVector<Value> scale;
+    SmallVector<Value> firstScale;
     if (options.norm)
-      scale.push_back(scaleOf(loadHead(x, p.index(0))));
-    p.forEach("head", p.index(0), p.index(heads), p.index(1), scale,
+      firstScale.push_back(scaleOf(loadHead(x, p.index(0))));
+    p.forEach("head", p.index(0), p.index(heads), p.index(1), firstScale,
               [&](Value head, ValueRange scale) {
-                SmallVector<Value> next = scaleOfNext(head);
+                SmallVector<Value> nextScale;
+                if (options.norm)
+                  nextScale.push_back(scaleOf(loadHead(x, nextHead(head))));
                 SmallVector<Value> values = loadHead(x, head);
                 if (options.norm)
                   normalize(values, scale[0]);
@@ -63,7 +59,7 @@ public:
                   for (Value &value : values)
                     value = p.multiply(value, p.splat(options.factor));
                 store(values, head);
-                return next;
+                return nextScale;
               });
   }
 
@@ -82,11 +78,17 @@ private:
     return values;
   }
 
+  /// The head behind `head`, or `head` if that is the last one.
+  Value nextHead(Value head) {
+    return arith::MinSIOp::create(p.b, p.plus(head, 1), p.index(heads - 1));
+  }
+
   SmallVector<Value> loadHead(Value x, Value head) {
     return loadColumns(x, p.times(head, headSize));
   }
 
-  /// Vector `v` of columns that are each another column of `values`.
+  /// Vector `v` of a head whose columns are each another column of `values`.
+  /// Whole vectors that only change places cost nothing.
   Value permute(ArrayRef<Value> values, int64_t v,
                 function_ref<int64_t(int64_t)> source) {
     Value result = p.splat(0);
