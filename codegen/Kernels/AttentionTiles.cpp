@@ -5,6 +5,7 @@
 #include "codegen/Kernels/Polynomials.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -27,6 +28,9 @@ static constexpr int kRowFloatsBytes = kQueries * int(sizeof(float));
 static constexpr int kGroupQueries = 256;
 // Of packed keys and values, to stay in an L2 of 1 MB or more.
 static constexpr int64_t kSpanBytes = 512 << 10;
+
+// Products between the store of a block of scores and its first reader.
+static constexpr size_t kLag = 4;
 
 // Accumulators start a page half away from keys: a load whose address agrees
 // with that of a store before it in the low 12 bits waits for the store.
@@ -77,8 +81,9 @@ enum Variable {
   TileMask, // a bit for each query
   FirstKey,
   Blocks,
-  FirstWhole,
-  LastWhole,
+  LastWhole,     // of the blocks that need no mask, without a window
+  FinishedOut,   // of the next row to be written
+  FinishedEnd,   // behind the values that are still to be written
   SmallestSum,   // f32
   SmallestScore, // f32
   Control,
@@ -90,7 +95,7 @@ enum Register {
   RowSum0 = 0, // of 16 queries; Bf16 only
   Corrections = 16,
   Ones = 17,
-  WordTemps = 18, // 6 of them
+  WordTemps = 18, // 9 of them
 
   Coefficients = 0, // of exp2, not Bf16
   Round = 6,
@@ -98,13 +103,20 @@ enum Register {
   HalfWord = 8,
   PowerTemps = 9, // 12 of them
 
-  MaskTemps = 25, // 6 of them
-  Signs = 31      // Bf16: of all probabilities
+  FinishTemps = 21, // 9 of them
+  MaskTemps = 25,   // 6 of them
+  Signs = 31        // Bf16: of all probabilities
 };
 } // namespace
 
-/// Offsets in the table of constants behind the code.
+/// Offsets in the tables behind the code.
 static constexpr int kCorrectionsAt = 0, kCountAt = 64, kControlAt = 128;
+// Masks of the keys of a block up to key i, and from key i on, for i from
+// kFirstMask to kLastMask.
+static constexpr int kFirstMask = -33, kLastMask = 63;
+static constexpr int kMasks = kLastMask - kFirstMask + 1;
+static constexpr int kUpToAt = kControlAt + 4 - 4 * kFirstMask;
+static constexpr int kFromAt = kUpToAt + 4 * kMasks;
 
 static int align64(int bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -121,11 +133,11 @@ AttentionTiles::AttentionTiles(const KernelRow &row,
       probabilitiesOffset(roundBlocks * kScoreBytes),
       valuesOffset(probabilitiesOffset + 2 * probabilityBytes),
       sumsOffset(valuesOffset + 2 * steps * kPairBytes),
-      offsetTilesOffset(sumsOffset + kPairBytes),
-      queriesOffset(offsetTilesOffset + kPairBytes),
+      queriesOffset(sumsOffset + kPairBytes),
       rowSumsOffset(queriesOffset + steps * planes * kPairBytes),
       rowOffsetsOffset(rowSumsOffset + kRowFloatsBytes),
-      variablesOffset(rowOffsetsOffset + kRowFloatsBytes),
+      factorsOffset(rowOffsetsOffset + kRowFloatsBytes),
+      variablesOffset(factorsOffset + kRowFloatsBytes),
       statesOffset(variablesOffset + align64(8 * VariableCount)),
       stateBytes(2 * steps * kPairBytes + 2 * kRowFloatsBytes) {}
 
@@ -138,10 +150,9 @@ int64_t AttentionTiles::workspaceBytes() const {
 
 // Scores of a round that is not full lie at the end, where the next round's
 // scores do not overwrite them too early.
-RegExp AttentionTiles::scoresAt(int block, int blocks, int half,
-                                int tile) const {
-  return scratch + size_t((roundBlocks - blocks + block) * kScoreBytes +
-                          tile * kPairBytes + half * kTileBytes);
+RegExp AttentionTiles::scoresAt(int scores, int half, int tile) const {
+  return scratch +
+         size_t(scores * kScoreBytes + tile * kPairBytes + half * kTileBytes);
 }
 
 RegExp AttentionTiles::probabilitiesAt(const Reg64 &round, int block, int half,
@@ -163,14 +174,22 @@ Address AttentionTiles::variable(int index) {
   return qword[scratch + size_t(variablesOffset + 8 * index)];
 }
 
+Address AttentionTiles::rowOffset(const Unit &unit, int row) {
+  return dword[scratch +
+               size_t(rowOffsetsOffset + 4 * (unit.half * kTileRows + row))];
+}
+
 bool AttentionTiles::generate(std::vector<uint8_t> &code, std::string &error) {
   enter(LocalCount);
   stmxcsr(local(CallerControl));
   emitArguments();
+  ldmxcsr(dword[rip + tables + kControlAt]);
   emitGroups();
+  emitFinishedRows();
   ldmxcsr(local(CallerControl));
   leave();
   emitRun();
+  emitFinishedRow();
   emitMaxima();
   emitMask();
   emitTables();
@@ -196,6 +215,7 @@ void AttentionTiles::emitArguments() {
   copy(QueriesLeft, offsetof(TileAttentionArgs, queries));
   copy(Keys, offsetof(TileAttentionArgs, keys));
   mov(tileRowBytes, kTileRowBytes);
+  mov(variable(FinishedEnd), 0);
 }
 
 void AttentionTiles::emitGroups() {
@@ -270,7 +290,6 @@ void AttentionTiles::emitTile() {
   emitQueriesIn();
   emitKeyRange();
   emitFirstOffsets();
-  emitOffsetTiles();
   call(run);
   emitCheck(failed);
   L(checked);
@@ -287,12 +306,12 @@ void AttentionTiles::emitTile() {
     jmp(done);
   }
   L(lastSpan);
-  emitOut();
+  emitFinish();
   jmp(done);
 
   L(failed);
+  ldmxcsr(dword[rip + tables + kControlAt]);
   call(maxima);
-  emitOffsetTiles();
   call(run);
   jmp(checked);
   L(done);
@@ -339,7 +358,7 @@ void AttentionTiles::emitQueriesIn() {
   L(done);
 }
 
-/// The blocks of keys that the tile walks, and which of these need no mask.
+/// The blocks of keys that the tile walks.
 void AttentionTiles::emitKeyRange() {
   const auto capTemp = [&](const Reg64 &value) {
     cmp(temp, value);
@@ -356,16 +375,8 @@ void AttentionTiles::emitKeyRange() {
     const int window = int(shape.window);
     const Reg64 position = pointer;
     mov(position, variable(TilePosition));
-    // Queries p .. p + 31 may see keys from p - w to p + 31 + w.
-    mov(number, variable(Keys));
-    lea(temp, ptr[position + (window - (kQueries - 1))]);
-    sub(number, int(kTileKeys));
-    capTemp(number);
-    mov(variable(LastWhole), temp);
-    lea(temp, ptr[position - (window - (kQueries - 1))]);
-    mov(variable(FirstWhole), temp);
     xor_(place, place);
-    sub(temp, kQueries - 1);
+    lea(temp, ptr[position - window]);
     cmp(place, temp);
     cmovl(place, temp);
     and_(place, -int(kTileKeys));
@@ -420,16 +431,6 @@ void AttentionTiles::emitFirstOffsets() {
   }
 }
 
-/// Rows of tiles that hold the offset of their query 16 times.
-void AttentionTiles::emitOffsetTiles() {
-  for (int row = 0; row < kQueries; ++row) {
-    vbroadcastss(vec(row % 8),
-                 dword[scratch + size_t(rowOffsetsOffset + 4 * row)]);
-    vmovaps(ptr[scratch + size_t(offsetTilesOffset + kTileRowBytes * row)],
-            vec(row % 8));
-  }
-}
-
 /// Jumps if the sum of a query is out of its limits, or too large for bf16.
 void AttentionTiles::emitCheck(Label &failed) {
   const uint8_t atMost = 2, atLeast = 13; // ordered
@@ -461,7 +462,7 @@ void AttentionTiles::emitCheck(Label &failed) {
 /// offset).
 void AttentionTiles::emitAddSpansBefore() {
   const int stateSums = 2 * steps * kPairBytes;
-  const RegExp factors = scratch + size_t(0); // scores are done
+  const RegExp factors = scratch + size_t(factorsOffset);
   mov(pointer, variable(State));
   for (int half = 0; half < 2; ++half) {
     const Vec factor = vec(0), sum = vec(1);
@@ -517,55 +518,80 @@ void AttentionTiles::emitKeepSpan() {
   jnz(nextRow);
 }
 
-/// out = values / sum, of the rows that are queries.
-void AttentionTiles::emitOut() {
-  const int headSize = int(shape.headSize);
-  const int elementBytes = shape.outPlanes > 0 ? 2 : 4;
-  const RegExp factors = scratch + size_t(0); // scores are done
+/// Leaves values and sums to be written by emitFinishedRow, beside the first
+/// products of the next tile.
+void AttentionTiles::emitFinish() {
   for (int half = 0; half < 2; ++half) {
     broadcastConstant(vec(0), 1.0f);
     vdivps(vec(0), vec(0), vectorAt(scratch + size_t(rowSumsOffset), half));
-    vmovups(vectorAt(factors, half), vec(0));
+    vmovups(vectorAt(scratch + size_t(factorsOffset), half), vec(0));
   }
+  mov(temp, variable(TileOut));
+  mov(variable(FinishedOut), temp);
+  mov(temp, variable(TileQueries));
+  shl(temp, 6);
+  lea(temp, ptr[valuesAt(0, 0) + temp]);
+  mov(variable(FinishedEnd), temp);
+}
+
+/// Writes what is left when there is no other tile.
+void AttentionTiles::emitFinishedRows() {
+  Label nextRow;
+  mov(place, variable(FinishedOut));
+  lea(number, ptr[valuesAt(0, 0)]);
+  L(nextRow);
+  call(finishedRow);
+  cmp(number, variable(FinishedEnd));
+  jb(nextRow);
+}
+
+/// Subroutine: out at `place` = values / sum, of the row at `number`; advances
+/// both. Nothing behind the last row.
+void AttentionTiles::emitFinishedRow() {
+  const int headSize = int(shape.headSize);
+  const int elementBytes = shape.outPlanes > 0 ? 2 : 4;
+  Label done;
+  align(64);
+  L(finishedRow);
+  cmp(number, variable(FinishedEnd));
+  jae(done);
   if (headSize % kTileRows != 0) {
     mov(temp.cvt32(), (1 << headSize % kTileRows) - 1);
     kmovw(k2, temp.cvt32());
   }
-  Label nextRow;
-  xor_(rowsLeft, rowsLeft);
-  mov(pointer, variable(TileOut));
-  lea(place, ptr[valuesAt(0, 0)]);
-  L(nextRow);
-  vbroadcastss(vec(0), dword[factors + rowsLeft * 4]);
+  // A row of values has 64 bytes of each tile, and one factor.
+  mov(temp, number);
+  sub(temp, scratch);
+  shr(temp, 4);
+  vbroadcastss(vec(FinishTemps),
+               dword[scratch + temp + (factorsOffset - valuesOffset / 16)]);
   for (int tile = 0; tile * kTileRows < headSize; ++tile) {
-    const Vec value = vec(1 + tile % 8);
-    vmulps(value, vec(0), ptr[place + size_t(tile * kPairBytes)]);
+    const Vec value = vec(FinishTemps + 1 + tile % 4);
+    vmulps(value, vec(FinishTemps), ptr[number + size_t(tile * kPairBytes)]);
     emitOutTile(value, tile);
   }
-  add(place, kTileRowBytes);
-  add(pointer, int(shape.ldo * elementBytes));
-  inc(rowsLeft);
-  cmp(rowsLeft, variable(TileQueries));
-  jb(nextRow);
+  add(place, int(shape.ldo * elementBytes));
+  add(number, kTileRowBytes);
+  L(done);
+  ret();
 }
 
 void AttentionTiles::emitOutTile(const Vec &value, int tile) {
   const int headSize = int(shape.headSize);
   const bool whole = (tile + 1) * kTileRows <= headSize;
   if (shape.outPlanes == 0) {
-    const Address target = ptr[pointer + size_t(tile * kTileRowBytes)];
+    const Address target = ptr[place + size_t(tile * kTileRowBytes)];
     if (whole)
       vmovups(target, value);
     else
       vmovups(target | k2, value);
     return;
   }
-  const Zmm term(9 + tile % 8);
+  const Zmm term(FinishTemps + 5 + tile % 4);
   const Ymm words(term.getIdx());
   for (int plane = 0; plane < shape.outPlanes; ++plane) {
-    const Address target =
-        ptr[pointer +
-            size_t(plane * shape.outPlaneStride * 2 + tile * kTileRows * 2)];
+    const Address target = ptr[place + size_t(plane * shape.outPlaneStride * 2 +
+                                              tile * kTileRows * 2)];
     vcvtneps2bf16(words, value);
     if (whole)
       vmovdqu16(target, words);
@@ -590,12 +616,9 @@ void AttentionTiles::emitFirstBlock() {
   mov(vBlock, kBlock);
   add(kBlock, variable(PackedK));
   add(vBlock, variable(PackedV));
-  if (shape.window >= 0)
-    mov(firstWhole, variable(FirstWhole));
-  mov(lastWhole, variable(LastWhole));
 }
 
-/// values, sums of the tile over its blocks of keys.
+/// Subroutine: values and sums of the tile over its blocks of keys.
 void AttentionTiles::emitRun() {
   align(64);
   L(run);
@@ -603,12 +626,9 @@ void AttentionTiles::emitRun() {
   lea(freshRound, ptr[scratch + size_t(probabilitiesOffset)]);
   lea(readyRound,
       ptr[scratch + size_t(probabilitiesOffset + probabilityBytes)]);
-  ldmxcsr(dword[rip + tables + kControlAt]);
-  clear(vec(0));
-  for (int row = 0; row < kQueries; ++row)
-    vmovaps(ptr[scratch + size_t(sumsOffset + kTileRowBytes * row)], vec(0));
+  lea(masks, ptr[rip + tables]);
   if (isBf16()) {
-    vmovdqa64(Zmm(Corrections), ptr[rip + tables + kCorrectionsAt]);
+    vmovdqa64(Zmm(Corrections), ptr[masks + kCorrectionsAt]);
     mov(temp.cvt32(), 0x3f803f80);
     vpbroadcastd(Zmm(Ones), temp.cvt32());
     clear(vec(Signs));
@@ -655,12 +675,7 @@ void AttentionTiles::emitRun() {
   jnz(nextRound);
   L(lastRound);
   emitRound(0, roundBlocks, false);
-
   L(done);
-  for (int half = 0; half < 2; ++half) {
-    emitReducedRows(half, sumsOffset, false);
-    vmovups(vectorAt(scratch + size_t(rowSumsOffset), half), vec(0));
-  }
   ret();
 }
 
@@ -668,74 +683,49 @@ void AttentionTiles::emitRun() {
 /// before: the first ones of the run, or more.
 void AttentionTiles::emitRound(int fresh, int ready, bool firstValues) {
   xchg(freshRound, readyRound);
+  Steps round;
+  round.stored.resize(roundBlocks);
   for (int i = 0; i < 4; ++i) {
     pending[i].reset();
     if (ready > 0 && !firstValues)
-      pending[i] = valuesAt(i / 2, 2 * (steps - 1) + i % 2);
+      pending[i] = Sum{valuesAt(i / 2, 2 * (steps - 1) + i % 2), {}};
   }
 
-  std::vector<Emits> tiles = scoreSlots(fresh);
-  for (Emits &slot : valueSlots(ready, firstValues))
-    tiles.push_back(std::move(slot));
-  if (fresh == 0 || ready == 0)
-    tiles.push_back(storesLeft());
-
-  // The last two units of a round are left to the next one.
-  std::vector<Unit> units, freshUnits = unitsOf(fresh, freshRound);
+  const bool firstRound = ready == 0;
+  std::vector<Unit> units = unitsOf(fresh, firstRound, false);
+  units.resize(units.size() - unitsLeft(fresh, firstRound));
   if (ready > 0) {
-    units = unitsOf(ready, readyRound);
-    units.erase(units.begin(), units.end() - 2);
+    round.left = unitsOf(ready, firstValues, true);
+    round.left.erase(round.left.begin(),
+                     round.left.end() -
+                         ptrdiff_t(unitsLeft(ready, firstValues)));
   }
-  const size_t readyUnits = units.size();
-  if (fresh > 0)
-    units.insert(units.end(), freshUnits.begin(), freshUnits.end() - 2);
 
-  // Scores of a block are stored beside the products of the next one.
-  const int slots = int(tiles.size());
-  size_t next = 0;
-  std::vector<Emits> vectors(slots + 1);
-  std::vector<bool> masked(fresh);
-  const auto append = [&](Emits &emits) {
-    const Unit &unit = units[next];
-    if (next >= readyUnits && !masked[unit.block]) {
-      masked[unit.block] = true;
-      appendMaskCheck(emits, unit.block, fresh);
-    }
-    appendUnit(emits, unit);
-    ++next;
-  };
-  Emits before;
+  appendScores(round, fresh);
+  appendValues(round, ready, firstValues);
+  if (fresh == 0 || ready == 0)
+    appendStoresLeft(round);
+
+  if (firstRound) {
+    round.vectors.push_back({[this] {
+                               mov(place, variable(FinishedOut));
+                               lea(number, ptr[valuesAt(0, 0)]);
+                             },
+                             0, false});
+    for (int row = 0; row < kQueries; ++row)
+      round.vectors.push_back({[this] { call(finishedRow); }, 0, false});
+  }
+  for (const Unit &unit : round.left)
+    appendUnit(round, unit, 0);
+  for (const Unit &unit : units)
+    appendUnit(round, unit,
+               std::min(round.stored[unit.scores] + kLag, round.tiles.size()));
   if (fresh == 0)
-    while (next < units.size())
-      append(before);
-  for (int slot = 0; slot < slots; ++slot) {
-    const size_t share =
-        (units.size() - next + size_t(slots - slot) - 1) / size_t(slots - slot);
-    for (size_t i = 0; i < share; ++i)
-      if (next < readyUnits || units[next].block + 2 <= slot)
-        append(vectors[slot]);
-  }
-  while (next < units.size())
-    append(vectors[slots]);
-  for (int block = 0; block < fresh; ++block)
-    if (!masked[block])
-      appendMaskCheck(vectors[slots], block, fresh);
+    appendRowSums(round);
+  emitMerged(round);
 
-  for (const Emit &emit : before)
-    emit();
-  for (int slot = 0; slot < slots; ++slot) {
-    size_t vector = 0;
-    const size_t count = tiles[slot].size();
-    for (size_t tile = 0; tile < count; ++tile) {
-      tiles[slot][tile]();
-      for (; vector < vectors[slot].size() * (tile + 1) / count; ++vector)
-        vectors[slot][vector]();
-    }
-    for (; vector < vectors[slot].size(); ++vector)
-      vectors[slot][vector]();
-  }
-  for (const Emit &emit : vectors[slots])
-    emit();
+  if (firstRound)
+    mov(variable(FinishedEnd), 0);
   if (fresh > 0) {
     add(kBlock, fresh * blockBytes);
     add(key, fresh * int(kTileKeys));
@@ -744,21 +734,39 @@ void AttentionTiles::emitRound(int fresh, int ready, bool firstValues) {
     add(vBlock, ready * blockBytes);
 }
 
-/// A list of code for each block; beside the last of them scores wait in tiles.
-std::vector<AttentionTiles::Emits> AttentionTiles::scoreSlots(int blocks) {
-  std::vector<Emits> slots(blocks);
+/// Emits both lists so that they advance alike, as far as one need not wait for
+/// the other.
+void AttentionTiles::emitMerged(const Steps &round) {
+  const size_t tiles = round.tiles.size(), vectors = round.vectors.size();
+  size_t tile = 0, vector = 0, units = 0;
+  while (tile < tiles || vector < vectors) {
+    const bool tileCan = tile < tiles && round.tiles[tile].units <= units;
+    const bool vectorCan =
+        vector < vectors && round.vectors[vector].tiles <= tile;
+    assert((tileCan || vectorCan) && "steps wait for each other");
+    if (tileCan && (!vectorCan || tile * vectors <= vector * tiles)) {
+      round.tiles[tile++].emit();
+    } else {
+      units += round.vectors[vector].endsUnit;
+      round.vectors[vector++].emit();
+    }
+  }
+}
+
+/// Products of queries and keys.
+void AttentionTiles::appendScores(Steps &round, int blocks) {
   const auto query = [&](int half, int step, int plane) -> Operand {
     return {(plane * steps + step) * 2 + half, queriesAt(half, step, plane),
-            false};
+            false, 0};
   };
   const auto keys = [&](int block, int tile, int step, int plane) -> Operand {
     const int index = (tile * steps + step) * planes + plane;
     return {block * blockBytes + index,
-            kBlock + size_t(block * blockBytes + index * kTileBytes), true};
+            kBlock + size_t(block * blockBytes + index * kTileBytes), true, 0};
   };
   const auto sumOf = [&](int block, int half, int tile) -> Sum {
-    return {scratch + size_t(offsetTilesOffset + half * kTileBytes),
-            scoresAt(block, blocks, half, tile)};
+    const int scores = roundBlocks - blocks + block;
+    return {scoresAt(scores, half, tile), {}, scores};
   };
   for (int block = 0; block < blocks; ++block) {
     if (queriesStay()) {
@@ -769,7 +777,7 @@ std::vector<AttentionTiles::Emits> AttentionTiles::scoreSlots(int blocks) {
             list.push_back(
                 {half, query(half, step, 0), keys(block, tile, step, 0)});
         const Sum sums[4] = {sumOf(block, 0, tile), sumOf(block, 1, tile)};
-        appendProducts(slots[block], list, sums, {4, 5, 6, 7}, {2});
+        appendProducts(round, list, sums, {4, 5, 6, 7}, {2});
       }
       continue;
     }
@@ -788,16 +796,18 @@ std::vector<AttentionTiles::Emits> AttentionTiles::scoreSlots(int blocks) {
       }
     const Sum sums[4] = {sumOf(block, 0, 0), sumOf(block, 0, 1),
                          sumOf(block, 1, 0), sumOf(block, 1, 1)};
-    appendProducts(slots[block], list, sums, {4}, {6, 7});
+    appendProducts(round, list, sums, {4}, {6, 7});
   }
-  return slots;
 }
 
-/// Values of all dims, 32 at a time, cut into as many lists as there are
-/// blocks.
-std::vector<AttentionTiles::Emits> AttentionTiles::valueSlots(int blocks,
-                                                              bool first) {
-  Emits all;
+/// Products of probabilities and values, 32 dims at a time.
+void AttentionTiles::appendValues(Steps &round, int blocks, bool first) {
+  const auto unitsBefore = [&](int half, int block) {
+    for (size_t i = round.left.size(); i > 0; --i)
+      if (round.left[i - 1].half == half && round.left[i - 1].block == block)
+        return i;
+    return size_t(0);
+  };
   for (int step = 0; blocks > 0 && step < steps; ++step) {
     std::vector<Product> list;
     int turn = 0;
@@ -810,9 +820,10 @@ std::vector<AttentionTiles::Emits> AttentionTiles::valueSlots(int blocks,
           list.push_back(
               {2 * half + tile,
                {p, probabilitiesAt(readyRound, block, half, product.activation),
-                false},
+                false, unitsBefore(half, block)},
                {block * blockBytes + v,
-                vBlock + size_t(block * blockBytes + v * kTileBytes), true}});
+                vBlock + size_t(block * blockBytes + v * kTileBytes), true,
+                0}});
         }
         ++turn;
       }
@@ -822,19 +833,15 @@ std::vector<AttentionTiles::Emits> AttentionTiles::valueSlots(int blocks,
       if (!first)
         sums[i].start = sums[i].target;
     }
-    appendProducts(all, list, sums, {4}, {6, 7});
+    appendProducts(round, list, sums, {4}, {6, 7});
   }
-  std::vector<Emits> slots(blocks);
-  for (size_t i = 0; i < all.size(); ++i)
-    slots[i * size_t(blocks) / all.size()].push_back(std::move(all[i]));
-  return slots;
 }
 
-/// Appends a list of code for each product: loads of the operands that are not
-/// in a tile, and before the first product of a sum the store of the one that
-/// was in its tile. Of the operands in aTiles and bTiles the one that is needed
+/// Appends a step for each product, with loads of the operands that are not in
+/// a tile, and before the first product of a sum the store of the one that was
+/// in its tile. Of the operands in aTiles and bTiles the one that is needed
 /// last makes room.
-void AttentionTiles::appendProducts(Emits &emits,
+void AttentionTiles::appendProducts(Steps &round,
                                     const std::vector<Product> &products,
                                     const Sum (&sums)[4],
                                     const std::vector<int> &aTiles,
@@ -851,10 +858,10 @@ void AttentionTiles::appendProducts(Emits &emits,
   for (const std::vector<int> *tiles : {&aTiles, &bTiles})
     for (int tile : *tiles)
       if (tile < 4 && pending[tile])
-        emits.push_back(storeOf(tile));
+        appendStore(round, tile);
   bool begun[4] = {};
   for (size_t i = 0; i < products.size(); ++i) {
-    Emits loads;
+    std::vector<Emit> loads;
     const auto tileOf = [&](Side &side, const Operand Product::*operand) {
       const Operand &wanted = products[i].*operand;
       size_t best = 0, bestUse = 0;
@@ -881,79 +888,137 @@ void AttentionTiles::appendProducts(Emits &emits,
       return side.tiles[best];
     };
     const int b = tileOf(bSide, &Product::b), a = tileOf(aSide, &Product::a);
-    const int sum = products[i].sum;
-    std::optional<RegExp> store;
+    const Product &product = products[i];
+    const int sum = product.sum;
     const bool begins = !begun[sum];
+    begun[sum] = true;
+    std::optional<Sum> store;
+    size_t units = std::max(product.a.units, product.b.units);
     if (begins) {
       store = pending[sum];
-      pending[sum] = sums[sum].target;
-      begun[sum] = true;
+      pending[sum] = sums[sum];
+      if (store)
+        units = std::max(units, noteStore(round, *store));
     }
     const std::optional<RegExp> start = sums[sum].start;
-    emits.push_back([=] {
-      for (const Emit &load : loads)
-        load();
-      if (store)
-        tilestored(ptr[*store + tileRowBytes], Tmm(sum));
-      if (begins && start)
-        tileloadd(Tmm(sum), ptr[*start + tileRowBytes]);
-      else if (begins)
-        tilezero(Tmm(sum));
-      tdpbf16ps(Tmm(sum), Tmm(a), Tmm(b));
-    });
+    round.tiles.push_back({[=] {
+                             for (const Emit &load : loads)
+                               load();
+                             if (store)
+                               tilestored(ptr[store->target + tileRowBytes],
+                                          Tmm(sum));
+                             if (begins && start)
+                               tileloadd(Tmm(sum), ptr[*start + tileRowBytes]);
+                             else if (begins)
+                               tilezero(Tmm(sum));
+                             tdpbf16ps(Tmm(sum), Tmm(a), Tmm(b));
+                           },
+                           units});
   }
 }
 
-/// The store of a sum that waits in its tile.
-AttentionTiles::Emit AttentionTiles::storeOf(int sum) {
-  const RegExp target = *pending[sum];
-  pending[sum].reset();
-  return [=] { tilestored(ptr[target + tileRowBytes], Tmm(sum)); };
+/// Takes down that the next step stores a sum. Returns the units that must have
+/// read the scores in its place before.
+size_t AttentionTiles::noteStore(Steps &round, const Sum &sum) {
+  if (sum.scores < 0)
+    return 0;
+  round.stored[sum.scores] = round.tiles.size() + 1;
+  for (size_t i = round.left.size(); i > 0; --i)
+    if (round.left[i - 1].scores == sum.scores)
+      return i;
+  return 0;
 }
 
-AttentionTiles::Emits AttentionTiles::storesLeft() {
-  Emits emits;
+/// Appends the store of a sum that waits in its tile.
+void AttentionTiles::appendStore(Steps &round, int sum) {
+  const RegExp target = pending[sum]->target;
+  const size_t units = noteStore(round, *pending[sum]);
+  pending[sum].reset();
+  round.tiles.push_back(
+      {[=] { tilestored(ptr[target + tileRowBytes], Tmm(sum)); }, units});
+}
+
+void AttentionTiles::appendStoresLeft(Steps &round) {
   for (int sum = 0; sum < 4; ++sum)
     if (pending[sum])
-      emits.push_back(storeOf(sum));
-  return emits;
+      appendStore(round, sum);
 }
 
-/// The units of a round in their order: Bf16 keeps the sums of 16 queries in
-/// registers.
+/// The units of a round in their order. Bf16 keeps the sums of 16 queries in
+/// registers, except in the first round, where there is little else to do while
+/// scores are few.
 std::vector<AttentionTiles::Unit>
-AttentionTiles::unitsOf(int blocks, const Reg64 &target) const {
+AttentionTiles::unitsOf(int blocks, bool firstRound, bool ready) const {
+  const bool byHalf = isBf16() && !firstRound;
   std::vector<Unit> units;
-  for (int i = 0; i < 2 * blocks; ++i)
-    if (isBf16())
-      units.push_back({i / blocks, i % blocks, blocks, target});
-    else
-      units.push_back({i % 2, i / 2, blocks, target});
+  for (int i = 0; i < 2 * blocks; ++i) {
+    const int half = byHalf ? i / blocks : i % 2;
+    const int block = byHalf ? i % blocks : i / 2;
+    units.push_back({half, block, roundBlocks - blocks + block,
+                     int(kTileKeys) * (ready ? block - blocks : block),
+                     ready ? readyRound : freshRound, half == 0,
+                     firstRound && block == 0, !byHalf || block == 0,
+                     !byHalf || block == blocks - 1});
+  }
   return units;
 }
 
-void AttentionTiles::appendUnit(Emits &emits, const Unit &unit) {
-  const auto sums = [this, unit](int row) {
-    return ptr[scratch + size_t(sumsOffset + unit.half * kTileBytes +
-                                row * kTileRowBytes)];
+/// Units that a round leaves to the next one, the last ones.
+size_t AttentionTiles::unitsLeft(int blocks, bool firstRound) const {
+  if (blocks == 0)
+    return 0;
+  return size_t(isBf16() && firstRound && blocks > 1 ? 4 : 2);
+}
+
+void AttentionTiles::appendUnit(Steps &round, const Unit &unit, size_t tiles) {
+  const auto append = [&](Emit emit, bool endsUnit = false) {
+    round.vectors.push_back({std::move(emit), tiles, endsUnit});
   };
-  if (isBf16() && unit.block == 0)
-    emits.push_back([=] {
-      for (int row = 0; row < kTileRows; ++row)
-        vmovaps(vec(RowSum0 + row), sums(row));
-    });
+  if (shape.window >= 0)
+    append([=] { emitRowMasks(unit); });
+  else if (unit.firstOfBlock)
+    append([=] { emitMaskCheck(unit); });
+  if (isBf16() && unit.loads)
+    append([=] { emitSums(unit, true); });
   for (int row = 0; row < kTileRows; ++row)
-    emits.push_back([=] {
-      if (isBf16())
-        emitProbabilityWords(unit, row);
-      else
-        emitProbabilityPlanes(unit, row);
-    });
-  if (isBf16() && unit.block == unit.blocks - 1)
-    emits.push_back([=] {
-      for (int row = 0; row < kTileRows; ++row)
-        vmovaps(sums(row), vec(RowSum0 + row));
-    });
+    append(
+        [=] {
+          if (shape.window >= 0)
+            emitRowMask(unit, row);
+          if (isBf16())
+            emitProbabilityWords(unit, row);
+          else
+            emitProbabilityPlanes(unit, row);
+        },
+        row == kTileRows - 1 && !(isBf16() && unit.stores));
+  if (isBf16() && unit.stores)
+    append([=] { emitSums(unit, false); }, true);
+}
+
+/// Moves the sums of 16 queries from or to the workspace.
+void AttentionTiles::emitSums(const Unit &unit, bool load) {
+  for (int row = 0; row < kTileRows; ++row) {
+    const Vec sum = vec(RowSum0 + row);
+    const Address at =
+        vectorAt(scratch + size_t(sumsOffset + unit.half * kTileBytes), row);
+    if (load && unit.begins)
+      clear(sum);
+    else if (load)
+      vmovaps(sum, at);
+    else
+      vmovaps(at, sum);
+  }
+}
+
+/// The sum of each query, from those of its lanes.
+void AttentionTiles::appendRowSums(Steps &round) {
+  for (int half = 0; half < 2; ++half)
+    round.vectors.push_back(
+        {[=] {
+           emitReducedRows(half, sumsOffset, false);
+           vmovups(vectorAt(scratch + size_t(rowSumsOffset), half), vec(0));
+         },
+         0, false});
 }
 
 /// Scores are bf16 words already but for the bits below the exponent, which are
@@ -962,15 +1027,22 @@ void AttentionTiles::appendUnit(Emits &emits, const Unit &unit) {
 /// large have a sign or are not finite.
 void AttentionTiles::emitProbabilityWords(const Unit &unit, int row) {
   const size_t at = size_t(row * kTileRowBytes);
-  const int temps = WordTemps + 2 * (row % 3);
+  const int temps = WordTemps + 3 * (row % 3);
   const Zmm words(temps), correction(temps + 1);
+  const Zmm offset(temps + 2);
+  vbroadcastss(offset, rowOffset(unit, row));
   for (int tile = 0; tile < 2; ++tile)
-    vcvtps2dq(Zmm(temps + tile),
-              ptr[scoresAt(unit.block, unit.blocks, unit.half, tile) + at]);
+    vaddps(Zmm(temps + tile), offset,
+           ptr[scoresAt(unit.scores, unit.half, tile) + at]);
+  for (int tile = 0; tile < 2; ++tile)
+    vcvtps2dq(Zmm(temps + tile), Zmm(temps + tile));
   vpackusdw(words, words, correction);
   vpsrlw(correction, words, 1);
   vpermb(correction | k1 | T_z, correction, Zmm(Corrections));
-  vpsubw(words, words, correction);
+  if (shape.window >= 0)
+    vpsubw(words | k2 | T_z, words, correction);
+  else
+    vpsubw(words, words, correction);
   vpord(Zmm(Signs), Zmm(Signs), words);
   vmovdqa64(ptr[probabilitiesAt(unit.target, unit.block, unit.half, 0) + at],
             words);
@@ -993,8 +1065,12 @@ void AttentionTiles::emitPowersOf2(const Vec (&x)[2], const Vec (&n)[2],
   for (int power = degree - 1; power >= 0; --power)
     for (int i = 0; i < 2; ++i)
       vfmadd213ps(p[i], x[i], coefficient(power));
+  const Opmask seen[2] = {k2, k3};
   for (int i = 0; i < 2; ++i)
-    vscalefps(p[i], p[i], n[i]);
+    if (shape.window >= 0)
+      vscalefps(p[i] | seen[i] | T_z, p[i], n[i]);
+    else
+      vscalefps(p[i], p[i], n[i]);
 }
 
 /// Planes of probabilities are cut off, not rounded, but for the last one of
@@ -1005,15 +1081,19 @@ void AttentionTiles::emitProbabilityPlanes(const Unit &unit, int row) {
   const Vec x[2] = {vec(temps), vec(temps + 1)};
   const Vec n[2] = {vec(temps + 2), vec(temps + 3)};
   const Vec rest[2] = {vec(temps + 4), vec(temps + 5)};
+  vbroadcastss(n[0], rowOffset(unit, row));
   for (int tile = 0; tile < 2; ++tile)
-    vmovaps(x[tile],
-            ptr[scoresAt(unit.block, unit.blocks, unit.half, tile) + at]);
+    vaddps(x[tile], n[0], ptr[scoresAt(unit.scores, unit.half, tile) + at]);
   emitPowersOf2(x, n, rest);
   const Address sum =
       ptr[scratch + size_t(sumsOffset + unit.half * kTileBytes) + at];
-  vmovaps(n[0], sum);
-  vaddps(n[0], n[0], rest[0]);
-  vaddps(n[0], n[0], rest[1]);
+  if (unit.begins) {
+    vaddps(n[0], rest[0], rest[1]);
+  } else {
+    vmovaps(n[0], sum);
+    vaddps(n[0], n[0], rest[0]);
+    vaddps(n[0], n[0], rest[1]);
+  }
   vmovaps(sum, n[0]);
   for (int plane = 0; plane < planes; ++plane) {
     const bool last = plane == planes - 1;
@@ -1034,22 +1114,54 @@ void AttentionTiles::emitProbabilityPlanes(const Unit &unit, int row) {
   }
 }
 
-/// Masks the scores of the block if some query may not see some of its keys.
-void AttentionTiles::appendMaskCheck(Emits &emits, int block, int blocks) {
-  emits.push_back([=] {
-    Label masks, done;
-    lea(temp, ptr[key + block * int(kTileKeys)]);
-    if (shape.window >= 0) {
-      cmp(temp, firstWhole);
-      jl(masks);
-    }
-    cmp(temp, lastWhole);
-    jle(done);
-    L(masks);
-    lea(place, ptr[scoresAt(block, blocks, 0, 0)]);
-    call(mask);
-    L(done);
-  });
+/// Where a window ends or begins: masks for the queries of a unit.
+void AttentionTiles::emitRowMasks(const Unit &unit) {
+  const auto clamp = [&](const Reg64 &value, int low, int high) {
+    mov(temp, high);
+    cmp(value, temp);
+    cmovg(value, temp);
+    mov(temp, low);
+    cmp(value, temp);
+    cmovl(value, temp);
+  };
+  const int window = int(shape.window);
+  // The last key of the sequence, relative to the block.
+  mov(seenKeys, variable(Keys));
+  sub(seenKeys, key);
+  sub(seenKeys, unit.keyOffset + 1);
+  clamp(seenKeys, 0, kLastMask);
+  mov(seenKeys.cvt32(), dword[masks + seenKeys * 4 + kUpToAt]);
+  // The first and the last key that the tile's first query sees.
+  mov(place, variable(TilePosition));
+  sub(place, key);
+  sub(place, unit.keyOffset);
+  lea(number, ptr[place - window]);
+  add(place, window);
+  clamp(place, kFirstMask, kLastMask - (kQueries - 1));
+  clamp(number, kFirstMask, kLastMask - (kQueries - 1));
+}
+
+/// Masks of a query, for its words or for its two vectors.
+void AttentionTiles::emitRowMask(const Unit &unit, int row) {
+  const int at = 4 * (unit.half * kTileRows + row);
+  const Reg32 seen = temp.cvt32();
+  mov(seen, dword[masks + place * 4 + (kUpToAt + at)]);
+  and_(seen, dword[masks + number * 4 + (kFromAt + at)]);
+  and_(seen, seenKeys.cvt32());
+  kmovd(k2, seen);
+  if (!isBf16())
+    kshiftrd(k3, k2, kTileRows);
+}
+
+/// Masks the scores of the block if it has keys behind the last one.
+void AttentionTiles::emitMaskCheck(const Unit &unit) {
+  Label done;
+  lea(temp, ptr[key + unit.keyOffset]);
+  cmp(temp, variable(LastWhole));
+  jle(done);
+  lea(place, ptr[scoresAt(unit.scores, 0, 0)]);
+  call(mask);
+  L(done);
 }
 
 /// Subroutine: of the scores at `place`, of the block of keys from `temp` on,
@@ -1119,15 +1231,23 @@ void AttentionTiles::emitMaxima() {
   for (int row = 0; row < kQueries; ++row)
     vmovaps(vectorAt(largest, row), vec(0));
 
-  Label nextBlock, nextRow;
+  Label nextBlock, nextRow, whole;
   L(nextBlock);
-  Emits emits = scoreSlots(1)[0];
-  for (Emit &emit : storesLeft())
-    emits.push_back(std::move(emit));
-  appendMaskCheck(emits, 0, 1);
-  for (const Emit &emit : emits)
-    emit();
-  lea(place, ptr[scoresAt(0, 1, 0, 0)]);
+  Steps round;
+  round.stored.resize(roundBlocks);
+  appendScores(round, 1);
+  appendStoresLeft(round);
+  emitMerged(round);
+  const int scores = roundBlocks - 1;
+  if (shape.window < 0) {
+    cmp(key, variable(LastWhole));
+    jle(whole);
+  }
+  mov(temp, key);
+  lea(place, ptr[scoresAt(scores, 0, 0)]);
+  call(mask);
+  L(whole);
+  lea(place, ptr[scoresAt(scores, 0, 0)]);
   lea(pointer, ptr[largest]);
   mov(rowsLeft, kQueries);
   L(nextRow);
@@ -1144,10 +1264,13 @@ void AttentionTiles::emitMaxima() {
   dec(blocksLeft);
   jnz(nextBlock);
 
+  // Where no key is seen, or all are NaN, there is no largest score.
+  const float masked = isBf16() ? kMaskedWords / kWordUnit : kMaskedPower;
   const uint8_t above = 0x1e, below = 0x11; // false for NaN
   for (int half = 0; half < 2; ++half) {
     const Vec score = vec(0), offset = vec(1);
     emitReducedRows(half, probabilitiesOffset, true);
+    vaddps(score, score, vectorAt(scratch + size_t(rowOffsetsOffset), half));
     if (isBf16()) {
       vsubps(score, score, constant(kWordOfOne));
       vmulps(score, score, constant(1 / kWordUnit));
@@ -1155,6 +1278,7 @@ void AttentionTiles::emitMaxima() {
     vcmpps(k2, score, constant(kLargestScore), above);
     vcmpps(k3, score,
            ptr_b[scratch + size_t(variablesOffset + 8 * SmallestScore)], below);
+    vcmpps(k3 | k3, score, constant(masked / 2), above);
     korw(k2, k2, k3);
     vrndscaleps(Zmm(0), Zmm(0), 8); // to nearest even
     const Address offsets = vectorAt(scratch + size_t(rowOffsetsOffset), half);
@@ -1209,4 +1333,18 @@ void AttentionTiles::emitTables() {
   for (uint32_t i = 0; i < kTileRows; ++i)
     dd(i);
   dd(kControl);
+  const auto masksOf = [&](bool upTo) {
+    for (int limit = kFirstMask; limit <= kLastMask; ++limit) {
+      uint32_t seen = 0;
+      for (int i = 0; i < int(kTileKeys); ++i) {
+        const int key = isBf16() ? int(probabilityKey(shape.arithmetic, i)) : i;
+        seen |= uint32_t(upTo ? key <= limit : key >= limit) << i;
+      }
+      dd(seen);
+    }
+  };
+  if (shape.window >= 0) {
+    masksOf(true);
+    masksOf(false);
+  }
 }

@@ -65,53 +65,79 @@ public:
 private:
   /// Emits an instruction or a few.
   using Emit = std::function<void()>;
-  using Emits = std::vector<Emit>;
 
   /// An operand of a product; operands of a list have different ids.
   struct Operand {
     int id;
     Xbyak::RegExp at; ///< 16 rows of 64 bytes.
     bool streamed;    ///< Not worth a place in the L1.
+    size_t units;     ///< That must be done before it can be read.
   };
   /// Tile `sum` += a * b.
   struct Product {
     int sum;
     Operand a, b;
   };
-  /// What a tile of sums starts from, zero if nothing, and where it goes.
+  /// Where a tile of sums goes, and what it starts from, zero if nothing.
   struct Sum {
-    std::optional<Xbyak::RegExp> start;
     Xbyak::RegExp target;
+    std::optional<Xbyak::RegExp> start;
+    int scores = -1; ///< The block of scores in the workspace, if it is one.
   };
   /// 16 queries of a block of keys whose scores become probabilities.
   struct Unit {
     int half, block;
-    int blocks;          ///< Of its round.
+    int scores;          ///< As in Sum.
+    int keyOffset;       ///< Of the block, from `key` on.
     Xbyak::Reg64 target; ///< Probabilities of the round.
+    bool firstOfBlock;   ///< In the order of the round.
+    bool begins;         ///< The sums of its queries.
+    bool loads, stores;  ///< These sums, Bf16 only.
+  };
+  /// A product, and what must be emitted before it.
+  struct TileStep {
+    Emit emit;
+    size_t units;
+  };
+  /// A row of probabilities or the like, and what must be emitted before it.
+  struct VectorStep {
+    Emit emit;
+    size_t tiles;
+    bool endsUnit;
+  };
+  /// The code of a round, in two lists that are merged.
+  struct Steps {
+    std::vector<TileStep> tiles;
+    std::vector<VectorStep> vectors;
+    std::vector<Unit> left;     ///< Units that the round before has left.
+    std::vector<size_t> stored; ///< Tile steps that store a block of scores.
   };
 
   bool isBf16() const { return shape.arithmetic == Arithmetic::Bf16; }
   bool queriesStay() const { return isBf16() && steps <= 2; }
 
   // Places. All tiles are 16 rows of 64 bytes.
-  Xbyak::RegExp scoresAt(int block, int blocks, int half, int tile) const;
+  Xbyak::RegExp scoresAt(int scores, int half, int tile) const;
   Xbyak::RegExp probabilitiesAt(const Xbyak::Reg64 &round, int block, int half,
                                 int plane) const;
   Xbyak::RegExp valuesAt(int half, int tile) const;
   Xbyak::RegExp queriesAt(int half, int step, int plane) const;
   Xbyak::Address variable(int index);
+  Xbyak::Address rowOffset(const Unit &unit, int row);
 
-  // Lists of code that a round interleaves.
-  std::vector<Emits> scoreSlots(int blocks);
-  std::vector<Emits> valueSlots(int blocks, bool first);
-  void appendProducts(Emits &emits, const std::vector<Product> &products,
+  void appendScores(Steps &round, int blocks);
+  void appendValues(Steps &round, int blocks, bool first);
+  void appendProducts(Steps &round, const std::vector<Product> &products,
                       const Sum (&sums)[4], const std::vector<int> &aTiles,
                       const std::vector<int> &bTiles);
-  Emit storeOf(int sum);
-  Emits storesLeft();
-  std::vector<Unit> unitsOf(int blocks, const Xbyak::Reg64 &target) const;
-  void appendUnit(Emits &emits, const Unit &unit);
-  void appendMaskCheck(Emits &emits, int block, int blocks);
+  size_t noteStore(Steps &round, const Sum &sum);
+  void appendStore(Steps &round, int sum);
+  void appendStoresLeft(Steps &round);
+  std::vector<Unit> unitsOf(int blocks, bool firstRound, bool ready) const;
+  size_t unitsLeft(int blocks, bool firstRound) const;
+  void appendUnit(Steps &round, const Unit &unit, size_t tiles);
+  void appendRowSums(Steps &round);
+  void emitMerged(const Steps &round);
 
   void emitArguments();
   void emitGroups();
@@ -120,16 +146,21 @@ private:
   void emitQueriesIn();
   void emitKeyRange();
   void emitFirstOffsets();
-  void emitOffsetTiles();
   void emitCheck(Xbyak::Label &failed);
   void emitAddSpansBefore();
   void emitKeepSpan();
-  void emitOut();
+  void emitFinish();
+  void emitFinishedRows();
+  void emitFinishedRow();
   void emitOutTile(const Vec &value, int tile);
 
   void emitRun();
   void emitFirstBlock();
   void emitRound(int fresh, int ready, bool firstValues);
+  void emitSums(const Unit &unit, bool load);
+  void emitMaskCheck(const Unit &unit);
+  void emitRowMasks(const Unit &unit);
+  void emitRowMask(const Unit &unit, int row);
   void emitProbabilityWords(const Unit &unit, int row);
   void emitProbabilityPlanes(const Unit &unit, int row);
   void emitPowersOf2(const Vec (&x)[2], const Vec (&n)[2], const Vec (&p)[2]);
@@ -147,13 +178,13 @@ private:
   const int64_t spanKeys;
   const int probabilityBytes; // of a round
   // Offsets in the workspace from `scratch` on.
-  const int probabilitiesOffset, valuesOffset, sumsOffset, offsetTilesOffset,
-      queriesOffset, rowSumsOffset, rowOffsetsOffset, variablesOffset;
+  const int probabilitiesOffset, valuesOffset, sumsOffset, queriesOffset,
+      rowSumsOffset, rowOffsetsOffset, factorsOffset, variablesOffset;
   const int statesOffset, stateBytes;
 
   /// Sums whose tile must be stored before it is used again.
-  std::optional<Xbyak::RegExp> pending[4];
-  Xbyak::Label run, mask, maxima, tables;
+  std::optional<Sum> pending[4];
+  Xbyak::Label run, mask, maxima, finishedRow, tables;
 
   // Each register has one meaning while rounds run.
   const Xbyak::Reg64 scratch = rsi;
@@ -161,7 +192,7 @@ private:
   const Xbyak::Reg64 kBlock = rbp, vBlock = r8;         // first of the round
   const Xbyak::Reg64 freshRound = r9, readyRound = r10; // probabilities
   const Xbyak::Reg64 key = r11;                         // at kBlock
-  const Xbyak::Reg64 firstWhole = r12, lastWhole = r13; // unmasked blocks
+  const Xbyak::Reg64 masks = r12, seenKeys = r13;
   const Xbyak::Reg64 blocksLeft = r14;
   const Xbyak::Reg64 temp = rax, place = rcx, number = rdx;
   const Xbyak::Reg64 args = rdi; // until they are copied
