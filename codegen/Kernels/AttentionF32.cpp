@@ -376,17 +376,25 @@ void AttentionF32::emitScores(Block block) {
   }
 }
 
-/// Scores of `keys` keys at rowPtr into scorePtr; advances both.
+/// Scores of `keys` keys at rowPtr into scorePtr; advances both. Fetches the
+/// values of the keys into the L2: those of another core take long to come.
 void AttentionF32::emitScoreTile(Block block, int keys) {
   for (int i = 0; i < keys * block.vectors; ++i)
     clear(vec(i));
   mov(planePtr, rowPtr);
   mov(vectorPtr, state);
+  const Reg64 values = temp; // of the tile's keys
   forEachPlane(
       [&](int dims) {
-        for (int dim = 0; dim < dims; ++dim)
+        mov(values, planePtr);
+        sub(values, kBlock);
+        add(values, vBlock);
+        for (int dim = 0; dim < dims; ++dim) {
+          if (dim < keys)
+            prefetcht1(ptr[values + planeOffset(dim)]);
           emitStep(block, keys, planePtr + floatOffset(dim), kPlaneRowBytes,
                    vectorPtr + rowOffset(block, dim));
+        }
       },
       [&] {
         add(planePtr, kvPlaneBytes);
@@ -531,7 +539,8 @@ void AttentionF32::emitValues(Block block) {
       });
 }
 
-/// o^T of `dims` dims of the plane += v^T P^T over the keys of the block.
+/// o^T of `dims` dims of the plane += v^T P^T over the keys of the block. The
+/// first tile of a plane fetches the next block of keys into the L2.
 void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
   const RegExp o = vectorPtr + rowOffset(block, firstDim);
   Label laterKeys, started;
@@ -547,6 +556,19 @@ void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
   lea(rowPtr, ptr[planePtr + floatOffset(firstDim)]);
   mov(scorePtr, local(Scores));
   mov(rowsLeft, blockKeys);
+  // The key that lies as far in the next block as the value at rowPtr in this
+  // one; in this one, if it is the last.
+  const Reg64 nextBlockKey = step;
+  if (firstDim == 0) {
+    lea(temp, ptr[firstKey + blockKeys]);
+    xor_(nextBlockKey, nextBlockKey);
+    cmp(temp, local(RangeEnd));
+    cmovl(nextBlockKey, blockKeys);
+    imul(nextBlockKey, nextBlockKey, kPlaneRowBytes);
+    add(nextBlockKey, planePtr);
+    sub(nextBlockKey, vBlock);
+    add(nextBlockKey, kBlock);
+  }
 
   Label nextRound, nextKey, done;
   sub(rowsLeft, kUnrollKeys);
@@ -554,9 +576,14 @@ void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
   jl(roundsDone);
   align(32);
   L(nextRound);
-  for (int key = 0; key < kUnrollKeys; ++key)
+  for (int key = 0; key < kUnrollKeys; ++key) {
+    if (firstDim == 0)
+      prefetcht1(ptr[nextBlockKey + planeOffset(key)]);
     emitStep(block, dims, rowPtr + planeOffset(key), kFloatBytes,
              scorePtr + rowOffset(block, key));
+  }
+  if (firstDim == 0)
+    add(nextBlockKey, kUnrollKeys * kPlaneRowBytes);
   add(rowPtr, kUnrollKeys * kPlaneRowBytes);
   add(scorePtr, kUnrollKeys * rowBytes(block));
   sub(rowsLeft, kUnrollKeys);
