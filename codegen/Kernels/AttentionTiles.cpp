@@ -36,9 +36,9 @@ static constexpr size_t kLag = 4;
 // with that of a store before it in the low 12 bits waits for the store.
 static constexpr int kPageBytes = 4096;
 
-// Exponents of bf16 in units of 1/128: the words of bf16 as integers.
+// Exponents of Bf16 are in units of 1/128: bf16 words as integers.
 static constexpr float kWordUnit = 128;
-static constexpr float kWordOfOne = 127 * kWordUnit;
+static constexpr int kWordOfOne = 127 * 128;
 // In place of scores that are masked; 2^score is 0 whatever the offset.
 static constexpr float kMaskedWords = -1e9f;
 static constexpr float kMaskedPower = -1e30f;
@@ -84,6 +84,7 @@ enum Variable {
   LastWhole,     // of the blocks that need no mask, without a window
   FinishedOut,   // of the next row to be written
   FinishedEnd,   // behind the values that are still to be written
+  HasOffsets,    // not 0 once a query needed an offset
   SmallestSum,   // f32
   SmallestScore, // f32
   Control,
@@ -96,6 +97,8 @@ enum Register {
   Corrections = 16,
   Ones = 17,
   WordTemps = 18, // 9 of them
+  WordsOfOne = 30,
+  Zero = 31,
 
   Coefficients = 0, // of exp2, not Bf16
   Round = 6,
@@ -104,8 +107,7 @@ enum Register {
   PowerTemps = 9, // 12 of them
 
   FinishTemps = 21, // 9 of them
-  MaskTemps = 25,   // 6 of them
-  Signs = 31        // Bf16: of all probabilities
+  MaskTemps = 24    // 6 of them
 };
 } // namespace
 
@@ -174,11 +176,6 @@ Address AttentionTiles::variable(int index) {
   return qword[scratch + size_t(variablesOffset + 8 * index)];
 }
 
-Address AttentionTiles::rowOffset(const Unit &unit, int row) {
-  return dword[scratch +
-               size_t(rowOffsetsOffset + 4 * (unit.half * kTileRows + row))];
-}
-
 bool AttentionTiles::generate(std::vector<uint8_t> &code, std::string &error) {
   enter(LocalCount);
   stmxcsr(local(CallerControl));
@@ -188,7 +185,8 @@ bool AttentionTiles::generate(std::vector<uint8_t> &code, std::string &error) {
   emitFinishedRows();
   ldmxcsr(local(CallerControl));
   leave();
-  emitRun();
+  emitRun(run, false);
+  emitRun(runWithOffsets, true);
   emitFinishedRow();
   emitMaxima();
   emitMask();
@@ -216,6 +214,7 @@ void AttentionTiles::emitArguments() {
   copy(Keys, offsetof(TileAttentionArgs, keys));
   mov(tileRowBytes, kTileRowBytes);
   mov(variable(FinishedEnd), 0);
+  mov(variable(HasOffsets), 0);
 }
 
 void AttentionTiles::emitGroups() {
@@ -290,6 +289,8 @@ void AttentionTiles::emitTile() {
   emitQueriesIn();
   emitKeyRange();
   emitFirstOffsets();
+  cmp(variable(HasOffsets), 0);
+  jne(failed);
   call(run);
   emitCheck(failed);
   L(checked);
@@ -311,8 +312,9 @@ void AttentionTiles::emitTile() {
 
   L(failed);
   ldmxcsr(dword[rip + tables + kControlAt]);
+  mov(variable(HasOffsets), 1);
   call(maxima);
-  call(run);
+  call(runWithOffsets);
   jmp(checked);
   L(done);
 }
@@ -411,7 +413,7 @@ void AttentionTiles::emitFirstOffsets() {
     cmp(variable(SpanKey), 0);
     jne(laterSpan);
   }
-  broadcastConstant(vec(0), isBf16() ? kWordOfOne : 0.0f);
+  clear(vec(0));
   for (int half = 0; half < 2; ++half)
     vmovups(vectorAt(offsets, half), vec(0));
   setLimits(kSmallestSum, kSmallestScore);
@@ -431,7 +433,8 @@ void AttentionTiles::emitFirstOffsets() {
   }
 }
 
-/// Jumps if the sum of a query is out of its limits, or too large for bf16.
+/// Jumps if the sum of a query is out of its limits, or a score was too large
+/// to become an integer.
 void AttentionTiles::emitCheck(Label &failed) {
   const uint8_t atMost = 2, atLeast = 13; // ordered
   const Opmask within[2] = {k2, k3};
@@ -448,9 +451,7 @@ void AttentionTiles::emitCheck(Label &failed) {
   jnz(failed);
   if (!isBf16())
     return;
-  vpmovw2m(k2, Zmm(Signs));
-  kortestd(k2, k2);
-  jnz(failed);
+
   const Address control =
       dword[scratch + size_t(variablesOffset + 8 * Control)];
   stmxcsr(control);
@@ -619,9 +620,9 @@ void AttentionTiles::emitFirstBlock() {
 }
 
 /// Subroutine: values and sums of the tile over its blocks of keys.
-void AttentionTiles::emitRun() {
+void AttentionTiles::emitRun(Label &label, bool offsets) {
   align(64);
-  L(run);
+  L(label);
   emitFirstBlock();
   lea(freshRound, ptr[scratch + size_t(probabilitiesOffset)]);
   lea(readyRound,
@@ -631,7 +632,9 @@ void AttentionTiles::emitRun() {
     vmovdqa64(Zmm(Corrections), ptr[masks + kCorrectionsAt]);
     mov(temp.cvt32(), 0x3f803f80);
     vpbroadcastd(Zmm(Ones), temp.cvt32());
-    clear(vec(Signs));
+    mov(temp.cvt32(), kWordOfOne << 16 | kWordOfOne);
+    vpbroadcastd(Zmm(WordsOfOne), temp.cvt32());
+    clear(vec(Zero));
     mov(temp, 0x5555555555555555);
     kmovq(k1, temp);
   } else {
@@ -656,13 +659,13 @@ void AttentionTiles::emitRun() {
   for (int blocks = roundBlocks; blocks > 0; --blocks) {
     Label more;
     L(firsts[blocks - 1]);
-    emitRound(blocks, 0, true);
+    emitRound(blocks, 0, true, offsets);
     sub(blocksLeft, blocks);
     jnz(more);
-    emitRound(0, blocks, true);
+    emitRound(0, blocks, true, offsets);
     jmp(done);
     L(more);
-    emitRound(roundBlocks, blocks, true);
+    emitRound(roundBlocks, blocks, true, offsets);
     sub(blocksLeft, roundBlocks);
     jz(lastRound);
     if (blocks > 1)
@@ -670,18 +673,19 @@ void AttentionTiles::emitRun() {
   }
   align(64);
   L(nextRound);
-  emitRound(roundBlocks, roundBlocks, false);
+  emitRound(roundBlocks, roundBlocks, false, offsets);
   sub(blocksLeft, roundBlocks);
   jnz(nextRound);
   L(lastRound);
-  emitRound(0, roundBlocks, false);
+  emitRound(0, roundBlocks, false, offsets);
   L(done);
   ret();
 }
 
 /// Scores of `fresh` blocks, and values of the `ready` blocks of the round
 /// before: the first ones of the run, or more.
-void AttentionTiles::emitRound(int fresh, int ready, bool firstValues) {
+void AttentionTiles::emitRound(int fresh, int ready, bool firstValues,
+                               bool offsets) {
   xchg(freshRound, readyRound);
   Steps round;
   round.stored.resize(roundBlocks);
@@ -716,9 +720,9 @@ void AttentionTiles::emitRound(int fresh, int ready, bool firstValues) {
       round.vectors.push_back({[this] { call(finishedRow); }, 0, false});
   }
   for (const Unit &unit : round.left)
-    appendUnit(round, unit, 0);
+    appendUnit(round, unit, offsets, 0);
   for (const Unit &unit : units)
-    appendUnit(round, unit,
+    appendUnit(round, unit, offsets,
                std::min(round.stored[unit.scores] + kLag, round.tiles.size()));
   if (fresh == 0)
     appendRowSums(round);
@@ -970,7 +974,8 @@ size_t AttentionTiles::unitsLeft(int blocks, bool firstRound) const {
   return size_t(isBf16() && firstRound && blocks > 1 ? 4 : 2);
 }
 
-void AttentionTiles::appendUnit(Steps &round, const Unit &unit, size_t tiles) {
+void AttentionTiles::appendUnit(Steps &round, const Unit &unit, bool offsets,
+                                size_t tiles) {
   const auto append = [&](Emit emit, bool endsUnit = false) {
     round.vectors.push_back({std::move(emit), tiles, endsUnit});
   };
@@ -986,9 +991,9 @@ void AttentionTiles::appendUnit(Steps &round, const Unit &unit, size_t tiles) {
           if (shape.window >= 0)
             emitRowMask(unit, row);
           if (isBf16())
-            emitProbabilityWords(unit, row);
+            emitProbabilityWords(unit, row, offsets);
           else
-            emitProbabilityPlanes(unit, row);
+            emitProbabilityPlanes(unit, row, offsets);
         },
         row == kTileRows - 1 && !(isBf16() && unit.stores));
   if (isBf16() && unit.stores)
@@ -1021,31 +1026,50 @@ void AttentionTiles::appendRowSums(Steps &round) {
          0, false});
 }
 
-/// Scores are bf16 words already but for the bits below the exponent, which are
+/// x = the scores of a query, with its offset if there are any.
+void AttentionTiles::emitScoresIn(const Unit &unit, int row, bool offsets,
+                                  const Vec (&x)[2], const Vec &temp) {
+  if (offsets)
+    vbroadcastss(temp, dword[scratch + size_t(rowOffsetsOffset) +
+                             size_t(4 * (unit.half * kTileRows + row))]);
+  for (int tile = 0; tile < 2; ++tile) {
+    const Address at = vectorAt(scoresAt(unit.scores, unit.half, tile), row);
+    if (offsets)
+      vaddps(x[tile], temp, at);
+    else
+      vmovaps(x[tile], at);
+  }
+}
+
+/// Scores become bf16 words as integers, where the bits below the exponent are
 /// f of 1 + f instead of 2^f: a table of the difference by the upper six of
-/// their seven bits corrects that. Words below zero become zero; words too
-/// large have a sign or are not finite.
-void AttentionTiles::emitProbabilityWords(const Unit &unit, int row) {
-  const size_t at = size_t(row * kTileRowBytes);
+/// their seven bits corrects that. Words below zero become zero, words too
+/// large become NaN.
+void AttentionTiles::emitProbabilityWords(const Unit &unit, int row,
+                                          bool offsets) {
   const int temps = WordTemps + 3 * (row % 3);
   const Zmm words(temps), correction(temps + 1);
-  const Zmm offset(temps + 2);
-  vbroadcastss(offset, rowOffset(unit, row));
+  const Vec scores[2] = {words, correction};
+  if (offsets)
+    emitScoresIn(unit, row, true, scores, vec(temps + 2));
   for (int tile = 0; tile < 2; ++tile)
-    vaddps(Zmm(temps + tile), offset,
-           ptr[scoresAt(unit.scores, unit.half, tile) + at]);
-  for (int tile = 0; tile < 2; ++tile)
-    vcvtps2dq(Zmm(temps + tile), Zmm(temps + tile));
-  vpackusdw(words, words, correction);
+    if (offsets)
+      vcvtps2dq(scores[tile], scores[tile]);
+    else
+      vcvtps2dq(scores[tile],
+                vectorAt(scoresAt(unit.scores, unit.half, tile), row));
+  vpackssdw(words, words, correction);
+  vpaddsw(words, words, Zmm(WordsOfOne));
+  vpmaxsw(words, words, Zmm(Zero));
   vpsrlw(correction, words, 1);
   vpermb(correction | k1 | T_z, correction, Zmm(Corrections));
   if (shape.window >= 0)
     vpsubw(words | k2 | T_z, words, correction);
   else
     vpsubw(words, words, correction);
-  vpord(Zmm(Signs), Zmm(Signs), words);
-  vmovdqa64(ptr[probabilitiesAt(unit.target, unit.block, unit.half, 0) + at],
-            words);
+  vmovdqa64(
+      vectorAt(probabilitiesAt(unit.target, unit.block, unit.half, 0), row),
+      words);
   vdpbf16ps(Zmm(RowSum0 + row), words, Zmm(Ones));
 }
 
@@ -1075,15 +1099,14 @@ void AttentionTiles::emitPowersOf2(const Vec (&x)[2], const Vec (&n)[2],
 
 /// Planes of probabilities are cut off, not rounded, but for the last one of
 /// two; three of them are exact.
-void AttentionTiles::emitProbabilityPlanes(const Unit &unit, int row) {
+void AttentionTiles::emitProbabilityPlanes(const Unit &unit, int row,
+                                           bool offsets) {
   const size_t at = size_t(row * kTileRowBytes);
   const int temps = PowerTemps + 6 * (row % 2);
   const Vec x[2] = {vec(temps), vec(temps + 1)};
   const Vec n[2] = {vec(temps + 2), vec(temps + 3)};
   const Vec rest[2] = {vec(temps + 4), vec(temps + 5)};
-  vbroadcastss(n[0], rowOffset(unit, row));
-  for (int tile = 0; tile < 2; ++tile)
-    vaddps(x[tile], n[0], ptr[scoresAt(unit.scores, unit.half, tile) + at]);
+  emitScoresIn(unit, row, offsets, x, n[0]);
   emitPowersOf2(x, n, rest);
   const Address sum =
       ptr[scratch + size_t(sumsOffset + unit.half * kTileBytes) + at];
@@ -1271,10 +1294,8 @@ void AttentionTiles::emitMaxima() {
     const Vec score = vec(0), offset = vec(1);
     emitReducedRows(half, probabilitiesOffset, true);
     vaddps(score, score, vectorAt(scratch + size_t(rowOffsetsOffset), half));
-    if (isBf16()) {
-      vsubps(score, score, constant(kWordOfOne));
+    if (isBf16())
       vmulps(score, score, constant(1 / kWordUnit));
-    }
     vcmpps(k2, score, constant(kLargestScore), above);
     vcmpps(k3, score,
            ptr_b[scratch + size_t(variablesOffset + 8 * SmallestScore)], below);

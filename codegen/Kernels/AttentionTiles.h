@@ -123,7 +123,6 @@ private:
   Xbyak::RegExp valuesAt(int half, int tile) const;
   Xbyak::RegExp queriesAt(int half, int step, int plane) const;
   Xbyak::Address variable(int index);
-  Xbyak::Address rowOffset(const Unit &unit, int row);
 
   void appendScores(Steps &round, int blocks);
   void appendValues(Steps &round, int blocks, bool first);
@@ -135,7 +134,7 @@ private:
   void appendStoresLeft(Steps &round);
   std::vector<Unit> unitsOf(int blocks, bool firstRound, bool ready) const;
   size_t unitsLeft(int blocks, bool firstRound) const;
-  void appendUnit(Steps &round, const Unit &unit, size_t tiles);
+  void appendUnit(Steps &round, const Unit &unit, bool offsets, size_t tiles);
   void appendRowSums(Steps &round);
   void emitMerged(const Steps &round);
 
@@ -154,15 +153,17 @@ private:
   void emitFinishedRow();
   void emitOutTile(const Vec &value, int tile);
 
-  void emitRun();
+  void emitRun(Xbyak::Label &label, bool offsets);
   void emitFirstBlock();
-  void emitRound(int fresh, int ready, bool firstValues);
+  void emitRound(int fresh, int ready, bool firstValues, bool offsets);
   void emitSums(const Unit &unit, bool load);
   void emitMaskCheck(const Unit &unit);
   void emitRowMasks(const Unit &unit);
   void emitRowMask(const Unit &unit, int row);
-  void emitProbabilityWords(const Unit &unit, int row);
-  void emitProbabilityPlanes(const Unit &unit, int row);
+  void emitScoresIn(const Unit &unit, int row, bool offsets, const Vec (&x)[2],
+                    const Vec &temp);
+  void emitProbabilityWords(const Unit &unit, int row, bool offsets);
+  void emitProbabilityPlanes(const Unit &unit, int row, bool offsets);
   void emitPowersOf2(const Vec (&x)[2], const Vec (&n)[2], const Vec (&p)[2]);
   void emitMask();
   void emitMaxima();
@@ -184,7 +185,7 @@ private:
 
   /// Sums whose tile must be stored before it is used again.
   std::optional<Sum> pending[4];
-  Xbyak::Label run, mask, maxima, finishedRow, tables;
+  Xbyak::Label run, runWithOffsets, mask, maxima, finishedRow, tables;
 
   // Each register has one meaning while rounds run.
   const Xbyak::Reg64 scratch = rsi;
