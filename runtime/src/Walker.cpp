@@ -28,6 +28,15 @@ int64_t sequenceOfRow(const encast_abi_context &context, int64_t row) {
   return std::upper_bound(context.offsets, end, row) - context.offsets - 1;
 }
 
+/// Tokens of a sequence that are attended.
+static int64_t keysOfSequence(const Walk &walk,
+                              const encast_abi_context &context,
+                              int64_t sequence) {
+  return walk.attended
+             ? walk.attended[sequence]
+             : context.offsets[sequence + 1] - context.offsets[sequence];
+}
+
 /// Pairs of the first `queries` tokens of a sequence with its first `attended`
 /// ones that are at most `window` tokens apart.
 static int64_t pairsInWindow(int64_t queries, int64_t attended,
@@ -44,9 +53,7 @@ static int64_t pairsInWindow(int64_t queries, int64_t attended,
 int64_t keysOfQueries(const Walk &walk, uint32_t domain, int64_t window) {
   const encast_abi_context &context = walk.perThread[0].context;
   auto pairs = [&](int64_t sequence, int64_t queries) {
-    int64_t attended = walk.attended ? walk.attended[sequence]
-                                     : context.offsets[sequence + 1] -
-                                           context.offsets[sequence];
+    int64_t attended = keysOfSequence(walk, context, sequence);
     return window ? pairsInWindow(queries, attended, window)
                   : queries * attended;
   };
@@ -157,7 +164,7 @@ private:
   void walkBlocks(const encast_abi_step &step, int64_t rows);
   void walkShared(const encast_abi_step &step, int64_t rows);
   void walkAttention(const encast_abi_step &step);
-  RowCut cutQueries(const encast_abi_step &step, int64_t rows) const;
+  RowCut cutQueries(const encast_abi_step &step, const QueryGroup &group) const;
   template <typename Function> void runPhase(int64_t count, Function compute);
   void waitForPhases();
   void runCalls(const encast_abi_step &step, encast_abi_item item);
@@ -293,30 +300,44 @@ void ThreadWalk::walkShared(const encast_abi_step &step, int64_t rows) {
 }
 
 /// Cuts the queries of a group into tiles: as few as max_rows allows, but that
-/// many items for each thread that none waits long for the last one.
-RowCut ThreadWalk::cutQueries(const encast_abi_step &step, int64_t rows) const {
+/// many items for each thread that none waits long for the last one, and none
+/// of more than some 30 milliseconds, which a cancel would have to wait for.
+RowCut ThreadWalk::cutQueries(const encast_abi_step &step,
+                              const QueryGroup &group) const {
   constexpr int64_t itemsPerThread = 4;
-  int64_t fewest =
-      dividedUp(dividedUp(rows, step.row_tile), step.max_rows / step.row_tile);
+  const double mostFlops = walk.usesTiles ? 24e9 : 3e9;
+  double flops = 1; // of a row tile with one head
+  for (uint32_t i = 0; i < step.call_count; ++i) {
+    const encast_abi_call &call = calls[step.first_call + i];
+    int64_t keys = keysOfSequence(walk, context, group.sequence);
+    if (call.window)
+      keys = std::min<int64_t>(keys, 2 * int64_t(call.window) + 1);
+    flops += static_cast<double>(call.flops_per_row_and_key) * keys *
+             step.row_tile / step.heads;
+  }
+  int64_t mostTiles = std::min<int64_t>(
+      step.max_rows / step.row_tile, static_cast<int64_t>(mostFlops / flops));
+  int64_t fewest = dividedUp(dividedUp(group.rows, step.row_tile),
+                             std::max<int64_t>(1, mostTiles));
   int64_t share = step.heads * rowsOfDomain(context, step.domain);
-  int64_t wanted = dividedUp(itemsPerThread * walk.threads * rows, share);
-  return RowCut(rows, step.row_tile, std::max(fewest, wanted));
+  int64_t wanted = dividedUp(itemsPerThread * walk.threads * group.rows, share);
+  return RowCut(group.rows, step.row_tile, std::max(fewest, wanted));
 }
 
 void ThreadWalk::walkAttention(const encast_abi_step &step) {
   context.block = own.block;
   int64_t count = 0;
   for (QueryGroups groups(walk, context, step); !groups.atEnd(); groups.next())
-    count += step.heads * cutQueries(step, groups.get().rows).parts;
+    count += step.heads * cutQueries(step, groups.get()).parts;
 
   QueryGroups groups(walk, context, step);
   int64_t first = 0; // item of the group at hand
   runPhase(count, [&](int64_t index) {
-    RowCut cut = cutQueries(step, groups.get().rows);
+    RowCut cut = cutQueries(step, groups.get());
     while (index - first >= step.heads * cut.parts) {
       first += step.heads * cut.parts;
       groups.next();
-      cut = cutQueries(step, groups.get().rows);
+      cut = cutQueries(step, groups.get());
     }
     // All tiles of a head follow each other: its keys stay in the cache.
     const QueryGroup &group = groups.get();
@@ -328,8 +349,7 @@ void ThreadWalk::walkAttention(const encast_abi_step &step) {
     item.rows = cut.begin(tile + 1) - cut.begin(tile);
     item.panel = head;
     item.key = context.offsets[sequence];
-    item.keys = walk.attended ? walk.attended[sequence]
-                              : context.offsets[sequence + 1] - item.key;
+    item.keys = keysOfSequence(walk, context, sequence);
     item.position = groups.position(item.row);
     item.packed = ENCAST_PACKED_ROW(item.key, sequence);
     runCalls(step, item);

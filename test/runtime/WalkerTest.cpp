@@ -194,20 +194,27 @@ TEST(WalkerCut, a_sequence_of_128000_tokens_is_computed_once) {
   ASSERT_NO_FATAL_FAILURE(expectAll(batch, 1, run(session.get(), batch, 1)));
 }
 
-// In a run with more threads than tiles of max_rows.
-TEST(WalkerCut, attention_is_cut_for_all_threads) {
+// With more threads than tiles of max_rows, and where such a tile takes long.
+TEST(WalkerCut, attention_is_cut_for_all_threads_and_short_items) {
   TemporaryFolder folder;
   TestArtifact artifact;
   artifact.queryRows = 300;
   artifact.rowTile = 16;
-  Model model = openModel(artifact.write(folder.path("model.so")));
-  Session session = createSession(model.get(), sessionOptions(8));
-  ASSERT_EQ(encast_session_reserve(session.get(), 1000, 10, 0, nullptr),
-            ENCAST_OK);
-  for (int64_t length : {1, 15, 16, 17, 150, 300}) {
-    Batch batch;
-    batch.add(std::vector<int64_t>(length, 42));
-    ASSERT_NO_FATAL_FAILURE(expectAll(batch, 7, run(session.get(), batch, 7)));
+  for (int64_t flops : {int64_t(10), int64_t(1) << 20, INT64_MAX}) {
+    artifact.flopsPerRowAndKey = flops;
+    std::string name = "flops-" + std::to_string(flops) + ".so";
+    Model model = openModel(artifact.write(folder.path(name)));
+    for (int threads : {1, 8}) {
+      Session session = createSession(model.get(), sessionOptions(threads));
+      ASSERT_EQ(encast_session_reserve(session.get(), 1000, 10, 0, nullptr),
+                ENCAST_OK);
+      for (int64_t length : {1, 15, 16, 17, 150, 300}) {
+        Batch batch;
+        batch.add(std::vector<int64_t>(length, 42));
+        ASSERT_NO_FATAL_FAILURE(
+            expectAll(batch, 7, run(session.get(), batch, 7)));
+      }
+    }
   }
 }
 
