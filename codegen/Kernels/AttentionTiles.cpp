@@ -29,6 +29,10 @@ static constexpr int kGroupQueries = 256;
 // Of packed keys and values, to stay in an L2 of 1 MB or more.
 static constexpr int64_t kSpanBytes = 512 << 10;
 
+// A round fetches as many keys of the next span into the L2 as one of so many
+// tiles must, for all of them together to fetch the span.
+static constexpr int kFetchingTiles = 8;
+
 // Products between the store of a block of scores and its first reader.
 static constexpr size_t kLag = 4;
 
@@ -81,10 +85,13 @@ enum Variable {
   TileMask, // a bit for each query
   FirstKey,
   Blocks,
-  LastWhole,     // of the blocks that need no mask, without a window
-  FinishedOut,   // of the next row to be written
-  FinishedEnd,   // behind the values that are still to be written
-  HasOffsets,    // not 0 once a query needed an offset
+  LastWhole,   // of the blocks that need no mask, without a window
+  FinishedOut, // of the next row to be written
+  FinishedEnd, // behind the values that are still to be written
+  HasOffsets,  // not 0 once a query needed an offset
+  FetchK,      // of the next span
+  FetchV,
+  FetchEnd,      // of its keys; 0 if there is nothing to fetch
   SmallestSum,   // f32
   SmallestScore, // f32
   Control,
@@ -131,6 +138,7 @@ AttentionTiles::AttentionTiles(const KernelRow &row,
       products(planeProducts(shape.arithmetic)),
       blockBytes(int(kTileKeys * packedRowBytes(shape))),
       spanKeys(std::max<int64_t>(1, kSpanBytes / (2 * blockBytes)) * kTileKeys),
+      fetchBytes(roundBlocks * blockBytes / kFetchingTiles),
       probabilityBytes(roundBlocks * planes * kPairBytes),
       probabilitiesOffset(roundBlocks * kScoreBytes),
       valuesOffset(probabilitiesOffset + 2 * probabilityBytes),
@@ -227,6 +235,8 @@ void AttentionTiles::emitGroups() {
   mov(variable(GroupQueries), temp);
   mov(variable(SpanKey), 0);
   L(nextSpan);
+  if (shape.window < 0)
+    emitFetchRange();
   emitHeads();
   if (shape.window < 0) {
     mov(temp, variable(SpanKey));
@@ -245,6 +255,39 @@ void AttentionTiles::emitGroups() {
   advance(GroupPosition, kGroupQueries);
   advance(QueriesLeft, -kGroupQueries);
   jg(nextGroup);
+}
+
+/// What tiles fetch while they walk the span: the next one, or the first one
+/// for the next group or call; nothing if there is only one.
+void AttentionTiles::emitFetchRange() {
+  const int rowBytes = int(packedRowBytes(shape));
+  Label several, done;
+  mov(number, variable(Keys));
+  cmp(number, int(spanKeys));
+  jg(several);
+  mov(variable(FetchK), scratch);
+  mov(variable(FetchV), scratch);
+  mov(variable(FetchEnd), 0);
+  jmp(done);
+  L(several);
+  xor_(place, place);
+  mov(temp, variable(SpanKey));
+  add(temp, int(spanKeys));
+  cmp(temp, number);
+  cmovl(place, temp);
+  lea(temp, ptr[place + size_t(spanKeys)]);
+  cmp(temp, number);
+  cmovg(temp, number);
+  imul(place, place, rowBytes);
+  imul(temp, temp, rowBytes);
+  mov(number, variable(PackedK));
+  add(temp, number);
+  mov(variable(FetchEnd), temp);
+  add(number, place);
+  mov(variable(FetchK), number);
+  add(place, variable(PackedV));
+  mov(variable(FetchV), place);
+  L(done);
 }
 
 /// All tiles of the group, of all heads.
@@ -617,6 +660,10 @@ void AttentionTiles::emitFirstBlock() {
   mov(vBlock, kBlock);
   add(kBlock, variable(PackedK));
   add(vBlock, variable(PackedV));
+  if (shape.window < 0) {
+    mov(fetchK, variable(FetchK));
+    mov(fetchV, variable(FetchV));
+  }
 }
 
 /// Subroutine: values and sums of the tile over its blocks of keys.
@@ -679,6 +726,10 @@ void AttentionTiles::emitRun(Label &label, bool offsets) {
   L(lastRound);
   emitRound(0, roundBlocks, false, offsets);
   L(done);
+  if (shape.window < 0) {
+    mov(variable(FetchK), fetchK);
+    mov(variable(FetchV), fetchV);
+  }
   ret();
 }
 
@@ -709,6 +760,9 @@ void AttentionTiles::emitRound(int fresh, int ready, bool firstValues,
   appendValues(round, ready, firstValues);
   if (fresh == 0 || ready == 0)
     appendStoresLeft(round);
+  const bool fetches = shape.window < 0 && fresh > 0 && !firstValues;
+  if (fetches)
+    addFetches(round);
 
   if (firstRound) {
     round.vectors.push_back({[this] {
@@ -736,6 +790,34 @@ void AttentionTiles::emitRound(int fresh, int ready, bool firstValues,
   }
   if (ready > 0)
     add(vBlock, ready * blockBytes);
+  if (fetches)
+    emitFetched();
+}
+
+/// Lets the products of a round fetch a share of the next span.
+void AttentionTiles::addFetches(Steps &round) {
+  const size_t lines = size_t(fetchBytes / kTileRowBytes) * 2;
+  size_t line = 0;
+  for (size_t i = 0; i < round.tiles.size(); ++i)
+    for (; line < lines * (i + 1) / round.tiles.size(); ++line)
+      round.tiles[i].emit = [this, line, emit = round.tiles[i].emit] {
+        emit();
+        const Reg64 &base = line % 2 == 0 ? fetchK : fetchV;
+        prefetcht1(ptr[base + line / 2 * kTileRowBytes]);
+      };
+}
+
+/// Behind the end of the span, goes on with something that is there anyway.
+void AttentionTiles::emitFetched() {
+  Label more;
+  add(fetchK, fetchBytes);
+  add(fetchV, fetchBytes);
+  cmp(fetchK, variable(FetchEnd));
+  jb(more);
+  mov(variable(FetchEnd), 0);
+  mov(fetchK, scratch);
+  mov(fetchV, scratch);
+  L(more);
 }
 
 /// Emits both lists so that they advance alike, as far as one need not wait for

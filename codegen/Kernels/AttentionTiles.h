@@ -136,10 +136,13 @@ private:
   size_t unitsLeft(int blocks, bool firstRound) const;
   void appendUnit(Steps &round, const Unit &unit, bool offsets, size_t tiles);
   void appendRowSums(Steps &round);
+  void addFetches(Steps &round);
+  void emitFetched();
   void emitMerged(const Steps &round);
 
   void emitArguments();
   void emitGroups();
+  void emitFetchRange();
   void emitHeads();
   void emitTile();
   void emitQueriesIn();
@@ -177,6 +180,7 @@ private:
   const std::vector<PlaneProduct> &products;
   const int blockBytes; // of packed keys, and of values
   const int64_t spanKeys;
+  const int fetchBytes;       // of keys, in a round
   const int probabilityBytes; // of a round
   // Offsets in the workspace from `scratch` on.
   const int probabilitiesOffset, valuesOffset, sumsOffset, queriesOffset,
@@ -196,8 +200,9 @@ private:
   const Xbyak::Reg64 masks = r12, seenKeys = r13;
   const Xbyak::Reg64 blocksLeft = r14;
   const Xbyak::Reg64 temp = rax, place = rcx, number = rdx;
-  const Xbyak::Reg64 args = rdi; // until they are copied
-  // Between rounds.
+  const Xbyak::Reg64 args = rdi;                 // until they are copied
+  const Xbyak::Reg64 fetchK = r15, fetchV = rdi; // of the next span
+  // Between runs.
   const Xbyak::Reg64 pointer = rdi, rowsLeft = r15;
 };
 
