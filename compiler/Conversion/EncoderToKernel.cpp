@@ -839,7 +839,8 @@ LogicalResult KernelBuilder::lowerTileAttention(AttentionOp op) {
 
   int64_t columns = getColumns(op.getResult());
   int64_t queryColumns = kernel::getColumns(query);
-  int64_t outPlanes = wantedPlanes(op.getResult());
+  // Calls write the columns of their heads only: none fills up a plane.
+  int64_t outPlanes = columns % 32 ? 0 : wantedPlanes(op.getResult());
   shape.ldq = kernel::planeRowStride(queryColumns, planes);
   shape.qPlaneStride = kernel::planeStride(queryColumns);
   shape.ldo = outPlanes ? kernel::planeRowStride(columns, outPlanes)

@@ -65,6 +65,7 @@ private:
   LogicalResult makeSteps();
   LogicalResult makeSlots();
   void makeSlot(Value value);
+  bool canReplaceResidual(kernel::LinearOp linear);
   FailureOr<Domain> domainOf(Operation *op);
   static Domain rowsDomain(encoder::Rows rows);
   bool isLocal(Value value);
@@ -334,6 +335,23 @@ LogicalResult PlanBuilder::makeSlots() {
   return success();
 }
 
+/// Whether a linear may write over its residual, element by element: it reads
+/// it last, and both live in the same kind of memory.
+bool PlanBuilder::canReplaceResidual(kernel::LinearOp linear) {
+  if (!linear || !linear.getResidual() || linear.getAccumulate())
+    return false;
+  Value value = linear.getResult(), residual = linear.getResidual();
+  auto isEither = [](Operation *user) { return isa<encoder::EitherOp>(user); };
+  bool isLast = llvm::all_of(residual.getUsers(), [&](Operation *user) {
+    return user == linear || user->isBeforeInBlock(linear);
+  });
+  return isLast && completeSum(value) == value &&
+         isLocal(value) == isLocal(residual) &&
+         llvm::none_of(value.getUsers(), isEither) &&
+         llvm::none_of(residual.getUsers(), isEither) &&
+         demand.of(residual.getDefiningOp()) == demand.of(linear);
+}
+
 /// The slot of a value, which may be another one's.
 void PlanBuilder::makeSlot(Value value) {
   Operation *op = value.getDefiningOp();
@@ -356,6 +374,10 @@ void PlanBuilder::makeSlot(Value value) {
   auto linear = value.getDefiningOp<kernel::LinearOp>();
   if (linear && linear.getAccumulate()) {
     slots[value] = slots.lookup(linear.getAccumulate());
+    return;
+  }
+  if (canReplaceResidual(linear)) {
+    slots[value] = slots.lookup(linear.getResidual());
     return;
   }
   bool packs = isa<kernel::AttentionPackOp>(op);

@@ -77,8 +77,11 @@ void encast::addPasses(PassManager &passes, Stage from, Stage to,
     // Needs to know which runs need a query, so behind the demand.
     passes.addPass(createMergeLinearsPass());
   }
-  if (from < Stage::Kernel && to >= Stage::Kernel)
+  if (from < Stage::Kernel && to >= Stage::Kernel) {
     passes.addPass(createEncoderToKernelPass({target.str()}));
+    // What the tails of the last layer prepare alike is prepared once.
+    passes.addNestedPass<func::FuncOp>(createCSEPass());
+  }
   if (from < Stage::Plan && to >= Stage::Plan) {
     passes.addPass(createKernelToPlanPass());
     passes.addPass(createTileRowsPass());

@@ -19,7 +19,7 @@ using namespace encast::plan;
 
 namespace {
 
-/// From the first to the last place that touches a slot.
+/// From the first to the last call that touches a slot of a block.
 struct Lifetime {
   int64_t first, last;
   bool overlaps(const Lifetime &other) const {
@@ -35,11 +35,49 @@ void touch(Lifetimes &lifetimes, Operation *slot, int64_t place) {
     entry->second.last = place;
 }
 
+/// A step that touches a slot of the arena: from which call to which, and
+/// whether all of them touch the rows of their block only.
+struct Visit {
+  int64_t step, firstCall, lastCall;
+  bool ownRows;
+};
+/// From the first to the last step that touches a slot of the arena.
+struct ArenaLifetime {
+  Visit first, last;
+
+  void touch(const Visit &visit) {
+    for (Visit *known : {&first, &last}) {
+      if (known->step != visit.step)
+        continue;
+      known->lastCall = visit.lastCall;
+      known->ownRows &= visit.ownRows;
+    }
+    if (last.step != visit.step)
+      last = visit;
+  }
+  /// Whether a slot that lives from `next` on may take this one's memory: it
+  /// begins in a later step, or in a later call if rows stay where they are.
+  bool endsBefore(const ArenaLifetime &next, bool sameRows) const {
+    if (last.step != next.first.step)
+      return last.step < next.first.step;
+    return sameRows && last.ownRows && next.first.ownRows &&
+           last.lastCall < next.first.firstCall;
+  }
+};
+using ArenaLifetimes = llvm::MapVector<Operation *, ArenaLifetime>;
+
+/// Whether an address is that of the row of a block, and of nothing else.
+bool isOwnRow(StepOp step, AtAttr at) {
+  return !step.getHeads() && at.getRowBytes() && !at.getBy() &&
+         !at.getSequence() && !at.getPlanes() && !at.getKeyBytes() &&
+         at.getOffset() >= 0 && at.getOffset() < at.getRowBytes();
+}
+
 struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SymbolTable symbols(module);
-    Lifetimes arena;
+    ArenaLifetimes arena;
     llvm::DenseMap<Operation *, Operation *> users; ///< Of local slots.
     int64_t blockBytes = 0, workspaceBytes = 0, place = 0;
     for (auto step : module.getOps<StepOp>()) {
@@ -51,8 +89,10 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
           auto slot = symbols.lookup<SlotOp>(at.getSymbol().getValue());
           if (!slot)
             return;
-          if (slot.getKind() == SlotKind::Arena)
-            touch(arena, slot, place);
+          if (slot.getKind() == SlotKind::Arena) {
+            Visit visit{place, callPlace, callPlace, isOwnRow(step, at)};
+            arena.insert({slot, {visit, visit}}).first->second.touch(visit);
+          }
           if (slot.getKind() != SlotKind::Block &&
               slot.getKind() != SlotKind::Workspace)
             return;
@@ -125,41 +165,46 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
   /// Greedy in the order of the first step, which is optimal for intervals of
   /// one size; large slots first, so that small ones do not take their colour.
   /// Of the free colours the one is taken whose rows are closest in size.
-  static void assignColours(const Lifetimes &slots) {
-    struct Colour {
-      int64_t lastStep, rowBytes;
-    };
-    SmallVector<Colour> colours;
+  static void assignColours(const ArenaLifetimes &slots) {
     struct Wanted {
       SlotOp slot;
-      Lifetime lifetime;
-      int64_t rowBytes, number;
+      ArenaLifetime lifetime;
+      int64_t number;
+      int64_t rowBytes() { return *slot.getRowBytes(); }
     };
+    struct Colour {
+      Wanted last;
+      int64_t rowBytes;
+    };
+    SmallVector<Colour> colours;
     SmallVector<Wanted> order;
-    for (const auto &[op, lifetime] : slots) {
-      auto slot = cast<SlotOp>(op);
-      order.push_back({slot, lifetime,
-                       static_cast<int64_t>(*slot.getRowBytes()),
-                       static_cast<int64_t>(order.size())});
-    }
-    llvm::sort(order, [](const Wanted &a, const Wanted &b) {
-      return std::tuple(a.lifetime.first, b.rowBytes, a.number) <
-             std::tuple(b.lifetime.first, a.rowBytes, b.number);
-    });
-    for (auto &[slot, lifetime, rowBytes, number] : order) {
+    for (const auto &[op, lifetime] : slots)
+      order.push_back(
+          {cast<SlotOp>(op), lifetime, static_cast<int64_t>(order.size())});
+    auto key = [](Wanted &wanted) {
+      return std::tuple(wanted.lifetime.first.step,
+                        wanted.lifetime.first.firstCall, -wanted.rowBytes(),
+                        wanted.number);
+    };
+    llvm::sort(order, [&](Wanted &a, Wanted &b) { return key(a) < key(b); });
+    for (Wanted &wanted : order) {
+      int64_t rowBytes = wanted.rowBytes();
       Colour *best = nullptr;
-      for (Colour &colour : colours)
-        if (colour.lastStep < lifetime.first &&
+      for (Colour &colour : colours) {
+        bool sameRows = colour.last.rowBytes() == rowBytes &&
+                        colour.last.slot.getRows() == wanted.slot.getRows();
+        if (colour.last.lifetime.endsBefore(wanted.lifetime, sameRows) &&
             (!best || std::abs(colour.rowBytes - rowBytes) <
                           std::abs(best->rowBytes - rowBytes)))
           best = &colour;
+      }
       if (!best) {
-        colours.push_back({});
+        colours.push_back({wanted, 0});
         best = &colours.back();
       }
-      best->lastStep = lifetime.last;
+      best->last = wanted;
       best->rowBytes = std::max(best->rowBytes, rowBytes);
-      slot.setColour(best - colours.begin());
+      wanted.slot.setColour(best - colours.begin());
     }
   }
 };

@@ -145,8 +145,10 @@ def TileRowsPass : Pass<"plan-tile-rows", "::mlir::ModuleOp"> {
   let description = [{
     The block slots of a step, with the panels of a linear that are in use, take
     about half of the target's L2; a block has at least 96 rows, where kernels
-    are fast, and at most 192. Few rows are split by panels, so that two threads
-    do not both stream all weights.
+    are fast, and at most 192. Tiles multiply so fast that a block of 256 rows
+    pays for reading the weights, or of 128 rows of several planes, whose
+    activations fill the L2 then. Few rows are split by panels, so that two
+    threads do not both stream all weights.
 
     ```mlir
     plan.step @step.2.tokens over tokens rows 8 by 8 split 0 {
@@ -160,8 +162,9 @@ def TileRowsPass : Pass<"plan-tile-rows", "::mlir::ModuleOp"> {
 def AssignMemoryPass : Pass<"plan-assign-memory", "::mlir::ModuleOp"> {
   let summary = "give slots colours of the arena and offsets in blocks";
   let description = [{
-    Interval colouring: two slots of the arena share a colour if no step lies
-    between the first that writes and the last that reads of both; block slots
+    Interval colouring: two slots of the arena share a colour if one is read for
+    the last time in a step before the other is written, or in the same step by
+    an earlier call, where both touch the rows of their block only. Block slots
     share bytes likewise within their step. Workspaces start at 0, because only
     one call uses them at a time.
 

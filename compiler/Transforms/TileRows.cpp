@@ -1,5 +1,6 @@
 //===- TileRows.cpp - choose the rows of blocks ---------------------------===//
 
+#include "codegen/Kernels/Kernels.h"
 #include "codegen/Target/TargetCpu.h"
 #include "compiler/Transforms/Passes.h"
 #include "compiler/Transforms/PlanUses.h"
@@ -19,6 +20,11 @@ namespace {
 
 /// Fewer rows leave the kernels waiting for weights, more gain nothing.
 constexpr int64_t kFewestRows = 96, kMostRows = 192;
+/// Rows of a block where tiles of one plane, or of more, are multiplied, with
+/// an L2 of 2 MB: more activations push out the weights that all rows share,
+/// fewer leave the tiles waiting for weights.
+constexpr int64_t kTileRows = 256, kSplitTileRows = 128;
+constexpr int64_t kTileL2Bytes = 2 << 20;
 /// Up to this many rows, reading all weights twice costs more than barriers.
 constexpr int64_t kSplitRows = 64;
 
@@ -37,17 +43,27 @@ struct TileRows : encast::impl::TileRowsPassBase<TileRows> {
       tile(step, symbols, target);
   }
 
+  /// bf16 planes of the activations that a kernel multiplies; 0 if they are
+  /// f32.
+  static int64_t planesOf(CallOp call, SymbolTable &symbols) {
+    auto define = symbols.lookup<kernel::DefineOp>(call.getCallee());
+    const KernelRow *row = define ? findKernelRow(define.getRow()) : nullptr;
+    return row ? activationPlanes(row->arithmetic) : 0;
+  }
+
   void tile(StepOp step, SymbolTable &symbols, const TargetCpu &target) {
     if (step.getHeads())
       return; // A tile of queries is what the kernel takes at once.
     llvm::SetVector<Operation *> slots;
-    int64_t panelBytes = 0;
+    int64_t panelBytes = 0, planes = 0;
     for (Operation &op : step.getBody().front()) {
       int64_t tile = 1;
-      if (auto call = dyn_cast<CallOp>(op))
+      if (auto call = dyn_cast<CallOp>(op)) {
         tile = call.getPanelTile();
-      else if (auto groups = dyn_cast<ForPanelsOp>(op))
+        planes = std::max(planes, planesOf(call, symbols));
+      } else if (auto groups = dyn_cast<ForPanelsOp>(op)) {
         tile = groups.getPanelTile();
+      }
       forEachAddress(&op, [&](AtAttr at) {
         Operation *symbol = symbols.lookup(at.getSymbol().getValue());
         if (auto slot = dyn_cast_or_null<SlotOp>(symbol)) {
@@ -63,6 +79,9 @@ struct TileRows : encast::impl::TileRowsPassBase<TileRows> {
       rowBytes += *cast<SlotOp>(slot).getRowBytes();
     int64_t rows = std::clamp((target.l2Bytes / 2 - panelBytes) / rowBytes,
                               kFewestRows, kMostRows);
+    if (planes)
+      rows = (planes > 1 ? kSplitTileRows : kTileRows) * target.l2Bytes /
+             kTileL2Bytes;
     int64_t by = step.getRowTile();
     rows = std::max(rows / by, int64_t(1)) * by;
     step.setMaxRows(rows);
