@@ -46,8 +46,9 @@ std::vector<HeadsOptions> allOptions(int64_t headSize) {
   return all;
 }
 
-std::string programName(int64_t headSize, const HeadsOptions &options) {
-  return "heads_3x" + std::to_string(headSize) +
+std::string programName(int64_t headSize, const HeadsOptions &options,
+                        int64_t heads = kHeads) {
+  return "heads_" + std::to_string(heads) + "x" + std::to_string(headSize) +
          (options.norm ? "_norm_1e-05" : "") + (options.rope ? "_rope" : "") +
          (options.factor != 1 ? "_times_0.18033688011112042" : "") +
          (options.panelMajor ? "_panels" : "") +
@@ -56,8 +57,8 @@ std::string programName(int64_t headSize, const HeadsOptions &options) {
 
 /// Heads of one token and what they are normalized and rotated with.
 struct Operands {
-  explicit Operands(int64_t headSize)
-      : headSize(headSize), x(randomRow(kHeads * headSize, 1)),
+  explicit Operands(int64_t headSize, int64_t heads = kHeads)
+      : headSize(headSize), heads(heads), x(randomRow(heads * headSize, 1)),
         gain(randomRow(headSize, 2)),
         table(std::vector<float>(kPositions * headSize)),
         position({kPositions - 1}) {
@@ -76,7 +77,7 @@ struct Operands {
   /// Calls the program with y and, if there is one, what follows it.
   template <typename... Y>
   void call(Programs &programs, const HeadsOptions &options, Y... y) {
-    std::string name = programName(headSize, options);
+    std::string name = programName(headSize, options, heads);
     if (options.norm && options.rope)
       programs.call(name, x.data(), gain.data(), position.data(), table.data(),
                     y...);
@@ -93,7 +94,7 @@ struct Operands {
     std::vector<float> y;
     int64_t half = headSize / 2;
     const float *c = table.data() + (kPositions - 1) * headSize, *s = c + half;
-    for (int64_t head = 0; head < kHeads; ++head) {
+    for (int64_t head = 0; head < heads; ++head) {
       std::vector<float> n = headOfX(head);
       if (options.norm) {
         float sum = reduceRow(n, [](float sum, float value) {
@@ -118,7 +119,7 @@ struct Operands {
     Expected expected;
     int64_t half = headSize / 2;
     const float *c = table.data() + (kPositions - 1) * headSize, *s = c + half;
-    for (int64_t head = 0; head < kHeads; ++head) {
+    for (int64_t head = 0; head < heads; ++head) {
       std::vector<float> x = headOfX(head);
       std::vector<double> n(x.begin(), x.end()), error(headSize, 0);
       if (options.norm) {
@@ -158,7 +159,7 @@ struct Operands {
     return {first, first + headSize};
   }
 
-  int64_t headSize;
+  int64_t headSize, heads;
   Row x, gain, table;
   GuardedRow<int32_t> position;
 };
@@ -179,6 +180,26 @@ TEST_P(HeadsTest, RowsAgreeWithDoubleAndFollowTheFormulaBitForBit) {
       expectNear(y.values(), operands.near(options), name);
     }
   }
+}
+
+TEST_P(HeadsTest, AnyNumberOfHeadsIsDone) {
+  HeadsOptions options;
+  options.norm = kEpsilon;
+  options.rope = true;
+  const int64_t counts[] = {1, 2, 8, 33};
+  Programs programs(GetParam(), [&](ModuleOp module) {
+    for (int64_t heads : counts)
+      for (int64_t headSize : {20, 64, 128})
+        getHeads(module, heads, headSize, options);
+  });
+  for (int64_t heads : counts)
+    for (int64_t headSize : {20, 64, 128}) {
+      Operands operands(headSize, heads);
+      Row y(std::vector<float>(heads * headSize, -7));
+      operands.call(programs, options, y.data());
+      ASSERT_EQ(bitsOf(y.values()), bitsOf(operands.bits(options)))
+          << programName(headSize, options, heads);
+    }
 }
 
 TEST_P(HeadsTest, PanelsHoldPaddedHeadsAndNothingElseIsWritten) {
