@@ -15,6 +15,7 @@
 #include <cstdarg>
 #include <getopt.h>
 #include <map>
+#include <numeric>
 #include <optional>
 
 using namespace encast::tools;
@@ -119,8 +120,8 @@ public:
   double stepNanoseconds(size_t index) const {
     return medianOf([=](const Sample &sample) { return sample.steps[index]; });
   }
-  size_t runs() const { return allSamples; }
-  size_t quietRuns() const { return samples.size(); }
+  size_t runs() const { return allRuns; }
+  size_t quietRuns() const { return quietOnes; }
 
   const int64_t length;
   std::vector<encast_step_stats> steps; ///< Of the last run.
@@ -146,7 +147,7 @@ private:
   std::vector<float> rows;
   encast_output_info output;
   std::vector<Sample> samples;
-  size_t allSamples = 0;
+  size_t allRuns = 0, quietOnes = 0;
 };
 
 Case::Case(const Options &options, encast_model *model, int64_t length)
@@ -194,12 +195,13 @@ void Case::run() {
 
 void Case::keepQuiet(double least) {
   constexpr size_t fewest = 3;
-  allSamples = samples.size();
+  allRuns = samples.size();
   std::vector<Sample> quiet;
   for (const Sample &sample : samples)
     if (sample.quiet >= least)
       quiet.push_back(sample);
-  if (quiet.size() >= fewest)
+  quietOnes = quiet.size();
+  if (quietOnes >= fewest)
     samples = quiet;
 }
 
@@ -257,14 +259,16 @@ private:
 
 void Measurement::measure(int threads) {
   constexpr double budget = 3e9, longRun = 1e9; // nanoseconds
-  double round = 0;
+  std::vector<double> times;
   for (auto &length : cases) {
     length->run(); // touches weights and arena
     if (length->shortest() < longRun)
       length->run();
-    round += length->shortest();
+    times.push_back(length->shortest());
     length->forgetSamples();
   }
+  double longest = *std::max_element(times.begin(), times.end());
+  double round = std::accumulate(times.begin(), times.end(), 0.0);
   peaks[widestMultiplier()];
   for (const encast_step_stats &step : cases[0]->steps)
     if (canMultiply(multiplierOf(step)))
@@ -275,12 +279,18 @@ void Measurement::measure(int threads) {
   int rounds = std::clamp(static_cast<int>(budget / round), fewest, 201);
   double best = 0;
   for (int i = 0; i < rounds; ++i) {
-    for (auto &length : cases) {
+    for (size_t j = 0; j < cases.size(); ++j) {
+      // Short runs come more than once beside long ones.
+      constexpr double most = 8, share = 0.25;
+      double repeats = std::min(most, share * longest / times[j]);
       double before = probe();
-      length->run();
-      double after = probe();
-      length->rateLast(std::min(before, after));
-      best = std::max({best, before, after});
+      for (int k = 0; k == 0 || k < repeats; ++k) {
+        cases[j]->run();
+        double after = probe();
+        cases[j]->rateLast(std::min(before, after));
+        best = std::max({best, before, after});
+        before = after;
+      }
     }
     for (auto &[multiplier, samples] : peaks)
       samples.push_back(measurePeak(multiplier, threads));
