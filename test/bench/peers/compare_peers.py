@@ -181,18 +181,17 @@ def make_once(file, script, *arguments):
     return str(file)
 
 
-def compile_artifact(folder, artifact, precision):
+def compile_artifact(build, folder, artifact, precision):
     done = subprocess.run(
-        [str(ROOT / "build/bin/encast"), "compile", str(folder), "-o",
+        [str(build / "bin/encast"), "compile", str(folder), "-o",
          str(artifact), "--outputs=last_hidden_state",
          "--precision=" + precision], stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise Lost(done.stderr.strip().splitlines()[-1])
-    return str(artifact)
 
 
-def prepare_files(name, model):
-    """What the engine reads."""
+def prepare_files(name, model, build):
+    """What the engine reads; `build` is where Encast is built."""
     engine, precision = name.split(":")
     if engine == "torch":
         return {"folder": str(model.folder)}
@@ -220,10 +219,11 @@ def prepare_files(name, model):
         if model.given is None:
             raise Lost("a trained checkpoint in f32")
         folder = model.exact_folder()
-    (CACHE / "made").mkdir(parents=True, exist_ok=True)
-    return {"artifact": compile_artifact(
-        folder, CACHE / "made" / f"{model.name}.{precision}.so",
-        precision.split("-")[0])}
+    artifact = CACHE / "made" / f"{model.name}.{precision}.so"
+    artifact.parent.mkdir(parents=True, exist_ok=True)
+    compile_artifact(build, folder, artifact, precision.split("-")[0])
+    return {"library": str(build / "lib/libencast.so"),
+            "artifact": str(artifact)}
 
 
 def draw_sequences(config, tokens, batch):
@@ -497,6 +497,8 @@ def parse_arguments():
     parser.add_argument("--case-seconds", type=float, default=60,
                         help="time for the samples of one case; each engine "
                         "has at least one, and five if they are short")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build",
+                        help="where Encast is built")
     parser.add_argument("--no-store", action="store_true",
                         help="only print the table")
     arguments = parser.parse_args()
@@ -516,13 +518,13 @@ def parse_arguments():
     return arguments
 
 
-def start_engines(names, model, threads):
+def start_engines(names, model, threads, build):
     """Returns the engines, their versions, and why others are not there."""
     engines, versions, lost = [], {}, {}
     for name in names:
         engine = None
         try:
-            files = prepare_files(name, model)
+            files = prepare_files(name, model, build)
             say(f"{model.name}: loading {name}")
             engine = Engine(name, threads)
             versions[name] = engine.ask("load", files=files)["version"]
@@ -535,8 +537,8 @@ def start_engines(names, model, threads):
 
 def measure_model(model, arguments, probe):
     """Returns what is stored of the model."""
-    engines, versions, lost = start_engines(arguments.engines, model,
-                                            arguments.threads)
+    engines, versions, lost = start_engines(
+        arguments.engines, model, arguments.threads, arguments.build)
     plan = [(batch, tokens, False)
             for batch in arguments.batches or model.batches
             for tokens in arguments.tokens or model.tokens]

@@ -229,7 +229,7 @@ class Encast:
         sys.path.insert(0, str(ROOT / "test" / "support"))
         import libencast
 
-        library = libencast.Library(ROOT / "build" / "lib" / "libencast.so")
+        library = libencast.Library(files["library"])
         self.model = libencast.Model(library, files["artifact"])
         self.session = libencast.Session(self.model, threads)
         return self.model.variant

@@ -28,7 +28,7 @@ def print_run(run):
     """Lines of one model: a line per engine and case."""
     print(f"{'model':18}{'tokens':>7}{'batch':>6}  {'engine':24}{'ms':>11}"
           f"{'tokens/s':>10}{'MB':>7}{'of limit':>9}{'best peer':>10}"
-          f"{'quiet':>9}")
+          f"{'quiet':>9}{'difference':>12}")
     for case in run["cases"]:
         where = f"{case['model']:18}{case['tokens']:7}{case['batch']:6}  "
         for name in sorted_engines(case["engines"]):
@@ -38,10 +38,12 @@ def print_run(run):
             gain = (f"{result['speedup']:9.2f}x" if "speedup" in result
                     else f"{'':10}")
             quiet = f"{result['quiet_samples']}/{len(result['samples'])}"
+            distance = (f"{result['difference']['largest']:12.1e}"
+                        if "difference" in result else "")
             print(f"{where}{name:24}{result['milliseconds']:11.2f}"
                   f"{result['tokens_per_second']:10.0f}"
                   f"{result['peak_memory'] / 1e6:7.0f}{share}{gain}"
-                  f"{quiet:>9}")
+                  f"{quiet:>9}{distance}")
         for name, why in case["not_measured"].items():
             print(f"{where}{name:24}  {why}")
     for entry in run["growth"]:
