@@ -1,11 +1,11 @@
 //===- PeakFlops.cpp - what the machine's multiply-adds could do ----------===//
 
 #include "runtime/tools/PeakFlops.h"
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <immintrin.h>
-#include <numeric>
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
@@ -118,19 +118,35 @@ bool requestTiles() {
   return syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
 }
 
-/// Sum over threads of operations per nanosecond.
+using Clock = std::chrono::steady_clock;
+
+double nanoseconds(Clock::duration time) {
+  return std::chrono::duration<double, std::nano>(time).count();
+}
+
+/// Operations per nanosecond of all threads.
+struct Rates {
+  double added = 0; ///< Each in its own time: a thread put aside costs nothing.
+  double joint = 0; ///< From the first that begins to the last that ends.
+};
+
+/// Measures multiply(rounds), which returns operations, on all threads at once.
 template <typename Function>
-double measureThreads(int threads, Function multiply) {
-  std::vector<double> rates(threads);
+Rates measureThreads(int threads, int64_t rounds, Function multiply) {
+  struct Turn {
+    Clock::time_point begin, end;
+    int64_t operations;
+  };
+  std::vector<Turn> turns(threads);
   std::atomic<int> ready{0};
   auto measure = [&](int thread) {
+    multiply(rounds / 16); // a thread's first use of tiles takes longer
     for (++ready; ready < threads;)
       std::this_thread::yield();
-    auto begin = std::chrono::steady_clock::now();
-    int64_t operations = multiply();
-    std::chrono::duration<double, std::nano> taken =
-        std::chrono::steady_clock::now() - begin;
-    rates[thread] = operations / taken.count();
+    Turn &turn = turns[thread];
+    turn.begin = Clock::now();
+    turn.operations = multiply(rounds);
+    turn.end = Clock::now();
   };
   std::vector<std::thread> others;
   for (int i = 1; i < threads; ++i)
@@ -138,7 +154,17 @@ double measureThreads(int threads, Function multiply) {
   measure(0);
   for (std::thread &other : others)
     other.join();
-  return std::accumulate(rates.begin(), rates.end(), 0.0);
+  Rates rates;
+  Clock::time_point first = turns[0].begin, last = turns[0].end;
+  int64_t operations = 0;
+  for (const Turn &turn : turns) {
+    rates.added += turn.operations / nanoseconds(turn.end - turn.begin);
+    operations += turn.operations;
+    first = std::min(first, turn.begin);
+    last = std::max(last, turn.end);
+  }
+  rates.joint = operations / nanoseconds(last - first);
+  return rates;
 }
 
 } // namespace
@@ -170,24 +196,22 @@ Multiplier widestMultiplier() {
 }
 
 double measurePeak(Multiplier multiplier, int threads) {
-  return measureThreads(threads, [multiplier] {
-    switch (multiplier) {
-    case Multiplier::Sse2:
-      return multiplySse2(100000);
-    case Multiplier::Avx2:
-      return multiplyAvx2(100000);
-    case Multiplier::Avx512:
-      return multiplyAvx512(100000);
-    case Multiplier::AmxBf16:
-      break;
-    }
-    return multiplyTiles(10000);
-  });
+  switch (multiplier) {
+  case Multiplier::Sse2:
+    return measureThreads(threads, 100000, multiplySse2).added;
+  case Multiplier::Avx2:
+    return measureThreads(threads, 100000, multiplyAvx2).added;
+  case Multiplier::Avx512:
+    return measureThreads(threads, 100000, multiplyAvx512).added;
+  case Multiplier::AmxBf16:
+    return measureThreads(threads, 10000, multiplyTiles).added;
+  }
+  return 0;
 }
 
 double measureTileLoads(int threads) {
-  // About 40 microseconds.
-  return measureThreads(threads, [] { return multiplyLoadedTiles(1500); });
+  // About 50 microseconds.
+  return measureThreads(threads, 1500, multiplyLoadedTiles).joint;
 }
 
 } // namespace encast::tools

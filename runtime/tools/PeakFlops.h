@@ -22,9 +22,9 @@ Multiplier widestMultiplier();
 double measurePeak(Multiplier multiplier, int threads);
 
 /// The same of a 2 x 2 block of AMX tiles whose operands are loaded from L1
-/// each time, as kernels do. A neighbour on the same core slows loads to a
-/// fifth and register-only loops not at all: this tells whether a sample is
-/// worth keeping.
+/// each time, as kernels do, and with the time that a thread does not run. A
+/// neighbour on the same core slows loads to a fifth and register-only loops
+/// not at all: this tells whether a sample is worth keeping.
 double measureTileLoads(int threads);
 
 } // namespace encast::tools
