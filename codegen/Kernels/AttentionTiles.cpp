@@ -52,12 +52,13 @@ static constexpr float kMaskedPower = -1e30f;
 static constexpr float kLargestSum = 0x1p56f, kSmallestSum = 0x1p-56f;
 static constexpr float kLargestScore = 60, kSmallestScore = -70;
 
-// 1.5 * 2^23: adding it rounds to the nearest integer.
+// 1.5 * 2^23: adding it rounds to the nearest integer, which then stands in the
+// low bits of the sum.
 static constexpr float kRoundToInteger = 0x1.8p+23f;
+static constexpr int kRoundToIntegerBits = 0x4b400000;
 
 // Denormal numbers count as zero; no exceptions; to nearest even.
 static constexpr uint32_t kControl = 0x9fc0;
-static constexpr int kInvalid = 1; // a conversion was out of range
 
 namespace {
 enum Local { CallerControl, LocalCount };
@@ -94,7 +95,6 @@ enum Variable {
   FetchEnd,      // of its keys; 0 if there is nothing to fetch
   SmallestSum,   // f32
   SmallestScore, // f32
-  Control,
   VariableCount
 };
 
@@ -103,9 +103,10 @@ enum Register {
   RowSum0 = 0, // of 16 queries; Bf16 only
   Corrections = 16,
   Ones = 17,
-  WordTemps = 18, // 9 of them
-  WordsOfOne = 30,
-  Zero = 31,
+  WordTemps = 18, // 6 of them
+  RoundWord = 28,
+  WordBias = 29,
+  Signs = 30, // of all words
 
   Coefficients = 0, // of exp2, not Bf16
   Round = 6,
@@ -113,8 +114,8 @@ enum Register {
   HalfWord = 8,
   PowerTemps = 9, // 12 of them
 
-  FinishTemps = 21, // 9 of them
-  MaskTemps = 24    // 6 of them
+  FinishTemps = 18, // 9 of them
+  MaskTemps = 18    // 6 of them
 };
 } // namespace
 
@@ -354,7 +355,6 @@ void AttentionTiles::emitTile() {
   jmp(done);
 
   L(failed);
-  ldmxcsr(dword[rip + tables + kControlAt]);
   mov(variable(HasOffsets), 1);
   call(maxima);
   call(runWithOffsets);
@@ -476,8 +476,7 @@ void AttentionTiles::emitFirstOffsets() {
   }
 }
 
-/// Jumps if the sum of a query is out of its limits, or a score was too large
-/// to become an integer.
+/// Jumps if the sum of a query is out of its limits, or a word too large.
 void AttentionTiles::emitCheck(Label &failed) {
   const uint8_t atMost = 2, atLeast = 13; // ordered
   const Opmask within[2] = {k2, k3};
@@ -494,11 +493,8 @@ void AttentionTiles::emitCheck(Label &failed) {
   jnz(failed);
   if (!isBf16())
     return;
-
-  const Address control =
-      dword[scratch + size_t(variablesOffset + 8 * Control)];
-  stmxcsr(control);
-  test(control, kInvalid);
+  vpmovw2m(k2, Zmm(Signs));
+  kortestd(k2, k2);
   jnz(failed);
 }
 
@@ -679,9 +675,10 @@ void AttentionTiles::emitRun(Label &label, bool offsets) {
     vmovdqa64(Zmm(Corrections), ptr[masks + kCorrectionsAt]);
     mov(temp.cvt32(), 0x3f803f80);
     vpbroadcastd(Zmm(Ones), temp.cvt32());
-    mov(temp.cvt32(), kWordOfOne << 16 | kWordOfOne);
-    vpbroadcastd(Zmm(WordsOfOne), temp.cvt32());
-    clear(vec(Zero));
+    broadcastConstant(vec(RoundWord), kRoundToInteger);
+    mov(temp.cvt32(), offsets ? -kWordOfOne : kRoundToIntegerBits - kWordOfOne);
+    vpbroadcastd(Zmm(WordBias), temp.cvt32());
+    clear(vec(Signs));
     mov(temp, 0x5555555555555555);
     kmovq(k1, temp);
   } else {
@@ -1031,11 +1028,11 @@ void AttentionTiles::appendStoresLeft(Steps &round) {
 }
 
 /// The units of a round in their order. Bf16 keeps the sums of 16 queries in
-/// registers, except in the first round, where there is little else to do while
-/// scores are few.
+/// registers, except in the first round and in windows, where scores are few
+/// and those that are there come first.
 std::vector<AttentionTiles::Unit>
 AttentionTiles::unitsOf(int blocks, bool firstRound, bool ready) const {
-  const bool byHalf = isBf16() && !firstRound;
+  const bool byHalf = isBf16() && !firstRound && shape.window < 0;
   std::vector<Unit> units;
   for (int i = 0; i < 2 * blocks; ++i) {
     const int half = byHalf ? i / blocks : i % 2;
@@ -1125,30 +1122,33 @@ void AttentionTiles::emitScoresIn(const Unit &unit, int row, bool offsets,
 
 /// Scores become bf16 words as integers, where the bits below the exponent are
 /// f of 1 + f instead of 2^f: a table of the difference by the upper six of
-/// their seven bits corrects that. Words below zero become zero, words too
-/// large become NaN.
+/// their seven bits corrects that. Words below zero become zero. Those that are
+/// too large have a sign or are NaN; so have scores below -2^23 or so, where
+/// rounding by an addition fails. With offsets such scores count.
 void AttentionTiles::emitProbabilityWords(const Unit &unit, int row,
                                           bool offsets) {
-  const int temps = WordTemps + 3 * (row % 3);
+  const int temps = WordTemps + 3 * (row % 2);
   const Zmm words(temps), correction(temps + 1);
   const Vec scores[2] = {words, correction};
-  if (offsets)
+  if (offsets) {
     emitScoresIn(unit, row, true, scores, vec(temps + 2));
-  for (int tile = 0; tile < 2; ++tile)
-    if (offsets)
-      vcvtps2dq(scores[tile], scores[tile]);
-    else
-      vcvtps2dq(scores[tile],
-                vectorAt(scoresAt(unit.scores, unit.half, tile), row));
-  vpackssdw(words, words, correction);
-  vpaddsw(words, words, Zmm(WordsOfOne));
-  vpmaxsw(words, words, Zmm(Zero));
+    for (const Vec &score : scores)
+      vcvtps2dq(score, score);
+  } else {
+    for (int tile = 0; tile < 2; ++tile)
+      vaddps(scores[tile], vec(RoundWord),
+             vectorAt(scoresAt(unit.scores, unit.half, tile), row));
+  }
+  for (const Vec &score : scores)
+    vpsubd(score, score, vec(WordBias));
+  vpackusdw(words, words, correction);
   vpsrlw(correction, words, 1);
   vpermb(correction | k1 | T_z, correction, Zmm(Corrections));
   if (shape.window >= 0)
     vpsubw(words | k2 | T_z, words, correction);
   else
     vpsubw(words, words, correction);
+  vpord(Zmm(Signs), Zmm(Signs), words);
   vmovdqa64(
       vectorAt(probabilitiesAt(unit.target, unit.block, unit.half, 0), row),
       words);
