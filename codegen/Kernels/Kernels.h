@@ -42,8 +42,8 @@ bool parseActivation(std::string_view name, Activation &activation);
 /// value x are hi = bf16(x), mid = bf16(x - hi), lo = bf16(x - hi - mid), each
 /// rounded to nearest even: planes of a value, hi first. A product of values of
 /// several planes is a sum of products of planes in f32, in an order in which
-/// one side changes at a time. Denormal terms count as zero. A value beyond the
-/// largest bf16, 3.39e38, has the planes infinity and NaN.
+/// one side changes at a time (planeProducts). Denormal terms count as zero. A
+/// value beyond the largest bf16, 3.39e38, has the planes infinity and NaN.
 enum class Arithmetic {
   F32,     ///< Fused multiply-adds.
   Bf16,    ///< hi * hi.

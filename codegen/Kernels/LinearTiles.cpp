@@ -4,27 +4,30 @@
 #include "codegen/Kernels/VectorMath.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstddef>
 
 using namespace encast;
 using namespace Xbyak;
 
 static constexpr int kTileRows = 16;
-static constexpr int kTileBytes = 1024;
+static constexpr int kTileRowBytes = 64;
+static constexpr int kTileBytes = kTileRows * kTileRowBytes;
 static constexpr int kBlockRows = 2 * kTileRows;
-static constexpr int kStepColumns = 32; // k of a step
-static constexpr int kStepElementBytes = 64;
-// A row of sums: 32 columns in f32.
-static constexpr int kSumRowBytes = 128;
+static constexpr int kStepLength = 32; // k of a step, which fill a tile's row
+// Sums of a row, a half and a block: 32 columns in f32.
+static constexpr int kSumRowBytes = 2 * kTileRowBytes;
+static constexpr int kHalfSumBytes = kTileRows * kSumRowBytes;
+static constexpr int kBlockSumBytes = kBlockRows * kSumRowBytes;
 // What the tiles of A and B of a block and a chunk may take. A chunk of B has
 // to stay in the L1 (48 KB) while those of A pass.
 static constexpr int kChunkBytes = 64 << 10;
-// Rows that the workspace holds sums for. A multiple of kBlockRows; more would
-// crowd the rows of A out of the L2.
-static constexpr int kGroupRows = 512;
-// Lines of 64 bytes are prefetched in twos.
-static constexpr int kPrefetchUnitBytes = 128;
+// Blocks whose sums the workspace holds; the rows of A of more would not stay
+// in the L2.
+static constexpr int kGroupBlocks = 16;
+static constexpr int kGroupRows = kGroupBlocks * kBlockRows;
+// Lines are prefetched in twos.
+static constexpr int kCacheLine = 64;
+static constexpr int kPrefetchUnitBytes = 2 * kCacheLine;
 
 namespace {
 /// 8-byte places on the stack.
@@ -38,9 +41,9 @@ enum Local {
   Bias,
   Panels, // of the call
   CPanelBytes,
-  Few,        // 1 if the call has less than 16 rows
-  TailTiles,  // first rows of the halves of the last block if it is not full:
-  TailTiles1, // relative to the block, maybe negative
+  Few,       // 1 if the call has less than 16 rows
+  TailTile0, // first rows of the halves of the last block, if it is not full:
+  TailTile1, // relative to the block, maybe negative
   PanelsLeft,
   PairC, // first row of the group
   PairBias,
@@ -49,8 +52,8 @@ enum Local {
   ChunkB,
   ChunksLeft, // of those between the first and the last one
   RowsLeft,   // of the group, this block's included
-  Tiles,      // first rows of the halves, relative to the block
-  Tiles1,
+  Tile0,      // first rows of the halves, relative to the block
+  Tile1,
   BlockA, // first row, first step of the chunk
   BlockC,
   BlockResidual,
@@ -86,35 +89,29 @@ const std::vector<PlaneProduct> &encast::planeProducts(Arithmetic arithmetic) {
 LinearTiles::LinearTiles(const KernelRow &row, const LinearShape &shape)
     : VectorAssembler(row.vectorBytes), row(row), shape(shape),
       products(planeProducts(row.arithmetic)),
-      steps((shape.k + kStepColumns - 1) / kStepColumns) {
-  const int64_t most =
-      kChunkBytes / (stepBytes() + int64_t(2) * kTileBytes *
-                                       activationPlanes(row.arithmetic));
+      steps((shape.k + kStepLength - 1) / kStepLength) {
+  const int planes =
+      activationPlanes(row.arithmetic) + weightPlanes(row.arithmetic);
+  const int most = kChunkBytes / (2 * kTileBytes * planes);
   const int64_t count = (steps + most - 1) / most;
   for (int64_t i = 0; i < count; ++i)
     chunks.push_back(int(steps / count + (i < steps % count)));
 }
 
-int64_t LinearTiles::stepBytes() const {
-  return int64_t(2) * kTileBytes * weightPlanes(row.arithmetic);
+int LinearTiles::stepBytes() const {
+  return 2 * kTileBytes * weightPlanes(row.arithmetic);
 }
 
-int LinearTiles::resultColumns() const {
-  return int(shape.gated ? kPanelColumns : 2 * kPanelColumns);
-}
-
-// The workspace: room for the rows that a tile overlaps, `finished`, the sums
-// of a group, room again in front of its last block, copies of few rows of A.
-static constexpr int64_t kFinishedOffset = kTileRows * kSumRowBytes;
-static constexpr int64_t kSumsOffset =
-    kFinishedOffset + kBlockRows * kSumRowBytes;
-
-int64_t LinearTiles::copyOffset() const {
-  return kSumsOffset + (kGroupRows + kTileRows) * kSumRowBytes;
-}
+// The workspace: rows that a tile overlaps, `finished`, the sums of a group,
+// rows again in front of its last block, copies of less than 16 rows of A.
+static constexpr int kFinishedOffset = kHalfSumBytes;
+static constexpr int kSumsOffset = kFinishedOffset + kBlockSumBytes;
+static constexpr int kCopyOffset =
+    kSumsOffset + kGroupBlocks * kBlockSumBytes + kHalfSumBytes;
 
 int64_t LinearTiles::workspaceBytes() const {
-  return (copyOffset() + 2 * kTileRows * shape.lda + 63) / 64 * 64;
+  const int64_t copyBytes = kTileRows * aRowStride();
+  return kCopyOffset + (copyBytes + 63) / 64 * 64;
 }
 
 bool LinearTiles::generate(std::vector<uint8_t> &code, std::string &error) {
@@ -159,28 +156,28 @@ void LinearTiles::emitArguments() {
     mov(local(place), temp);
   }
   mov(finished, ptr[args + offsetof(LinearArgs, workspace)]);
-  add(finished, int(kFinishedOffset));
+  add(finished, kFinishedOffset);
   // No block came before the first one: what its first step stores is lost.
   mov(stores[0], finished);
-  lea(stores[1], ptr[finished + kTileRows * kSumRowBytes]);
+  lea(stores[1], ptr[finished + kHalfSumBytes]);
   mov(local(PendingRows), 0);
 
-  mov(aRowBytes, 2 * shape.lda);
-  mov(bRowBytes, kStepElementBytes);
+  mov(aRowBytes, aRowStride());
+  mov(bRowBytes, kTileRowBytes);
   mov(sumRowBytes, kSumRowBytes);
 }
 
 /// Less than 16 rows are read from a copy.
 void LinearTiles::emitCopyOfFewRows() {
-  const int64_t copiedBytes =
-      activationPlanes(row.arithmetic) * planeBytes(); // of each row
+  const int64_t copiedBytes = // of each row
+      activationPlanes(row.arithmetic) * planeBytes();
   Label enough, nextRow, nextVector;
   mov(local(Few), 0);
   cmp(local(Rows), kTileRows);
   jae(enough);
   mov(local(Few), 1);
   mov(a[0], local(GroupA));
-  lea(a[1], ptr[finished + int(copyOffset() - kFinishedOffset)]);
+  lea(a[1], ptr[finished + kCopyOffset - kFinishedOffset]);
   mov(local(GroupA), a[1]);
   mov(b, local(Rows));
   L(nextRow);
@@ -197,60 +194,85 @@ void LinearTiles::emitCopyOfFewRows() {
   L(enough);
 }
 
+void LinearTiles::copyLocals(
+    std::initializer_list<std::pair<int, int>> toAndFrom) {
+  for (auto [to, from] : toAndFrom) {
+    mov(temp, local(from));
+    mov(local(to), temp);
+  }
+}
+
 void LinearTiles::emitGroup() {
   mov(temp, kGroupRows);
   cmp(temp, local(Rows));
   cmova(temp, local(Rows));
   mov(local(GroupRows), temp);
-
-  // A step's share of the next pair: a step of it, divided by the blocks.
-  // rax, rcx and rdx get their meaning behind this.
-  static_assert(kBlockRows == 32, "a shift divides");
-  mov(rcx, temp);
-  add(rcx, kBlockRows - 1);
-  shr(rcx, 5);
-  lea(rax, ptr[rcx - 1]);
-  add(rax, int(stepBytes() / kPrefetchUnitBytes));
-  xor_(edx, edx);
-  div(rcx);
-  imul(prefetchBytes, rax, kPrefetchUnitBytes);
-  mov(aRowBytes, 2 * shape.lda);
-
-  // Tiles of a last block that is not full end with its last row, or begin with
-  // its first one if there are not enough rows before.
-  Label tilesDone;
-  mov(local(TailTiles), 0);
-  mov(local(TailTiles1), 0);
-  cmp(local(Few), 0);
-  jne(tilesDone);
-  and_(temp, kBlockRows - 1);
-  sub(temp, kTileRows);
-  mov(local(TailTiles1), temp);
-  jns(tilesDone);
-  mov(local(TailTiles), temp);
-  L(tilesDone);
-
-  const std::pair<Local, Local> copies[] = {{ChunkB, B},
-                                            {PanelsLeft, Panels},
-                                            {PairC, GroupC},
-                                            {PairBias, Bias},
-                                            {PairResidual, GroupResidual}};
-  for (auto [to, from] : copies) {
-    mov(temp, local(from));
-    mov(local(to), temp);
-  }
-
+  emitPrefetchShare();
+  emitTailTiles();
+  copyLocals({{ChunkB, B},
+              {PanelsLeft, Panels},
+              {PairC, GroupC},
+              {PairBias, Bias},
+              {PairResidual, GroupResidual}});
   Label nextPair, notLastPair;
   L(nextPair);
   cmp(local(PanelsLeft), 2);
   jne(notLastPair);
   xor_(prefetchBytes, prefetchBytes);
   L(notLastPair);
-  mov(temp, local(GroupA));
-  mov(local(ChunkA), temp);
+  emitPair();
+  sub(local(PanelsLeft), 2);
+  jnz(nextPair);
 
+  mov(temp, local(GroupRows));
+  sub(local(Rows), temp);
+  const auto advance = [&](Local place, int64_t rowBytes) {
+    imul(starts[0], temp, int(rowBytes));
+    add(local(place), starts[0]);
+  };
+  advance(GroupA, aRowStride());
+  advance(GroupC, cRowStride());
+  if (shape.residual)
+    advance(GroupResidual, residualRowStride());
+}
+
+/// What a step fetches of the next pair: a step of it, divided by the blocks.
+void LinearTiles::emitPrefetchShare() {
+  // rax, rcx and rdx, which div needs, get their meaning behind this.
+  static_assert(kBlockRows == 32, "a shift divides");
+  mov(rcx, local(GroupRows));
+  add(rcx, kBlockRows - 1);
+  shr(rcx, 5);
+  lea(rax, ptr[rcx - 1]);
+  add(rax, stepBytes() / kPrefetchUnitBytes);
+  xor_(edx, edx);
+  div(rcx);
+  imul(prefetchBytes, rax, kPrefetchUnitBytes);
+  mov(aRowBytes, aRowStride());
+}
+
+/// The tiles of a last block that is not full end with its last row, or begin
+/// with its first one if there are too few rows before it.
+void LinearTiles::emitTailTiles() {
+  Label done;
+  mov(local(TailTile0), 0);
+  mov(local(TailTile1), 0);
+  cmp(local(Few), 0);
+  jne(done);
+  mov(temp, local(GroupRows));
+  and_(temp, kBlockRows - 1);
+  sub(temp, kTileRows);
+  mov(local(TailTile1), temp);
+  jns(done);
+  mov(local(TailTile0), temp);
+  L(done);
+}
+
+void LinearTiles::emitPair() {
+  copyLocals({{ChunkA, GroupA}});
   const Start start = shape.accumulate ? Start::C : Start::Zero;
-  emitPhase(start, chunks.front(), chunks.size() == 1);
+  emitChunk(start, chunks.front(), chunks.size() == 1);
+  // Those between the first and the last one: a loop for each length.
   for (size_t first = 1; first + 1 < chunks.size();) {
     size_t behind = first;
     while (behind + 1 < chunks.size() && chunks[behind] == chunks[first])
@@ -258,13 +280,13 @@ void LinearTiles::emitGroup() {
     Label nextChunk;
     mov(local(ChunksLeft), int(behind - first));
     L(nextChunk);
-    emitPhase(Start::Chunk, chunks[first], /*last=*/false);
+    emitChunk(Start::Chunk, chunks[first], /*last=*/false);
     dec(local(ChunksLeft));
     jnz(nextChunk);
     first = behind;
   }
   if (chunks.size() > 1)
-    emitPhase(Start::Chunk, chunks.back(), /*last=*/true);
+    emitChunk(Start::Chunk, chunks.back(), /*last=*/true);
 
   mov(temp, local(CPanelBytes));
   add(temp, temp);
@@ -272,92 +294,72 @@ void LinearTiles::emitGroup() {
   if (shape.bias)
     add(local(PairBias), kSumRowBytes);
   if (shape.residual)
-    add(local(PairResidual), resultColumns() * int(sizeof(float)));
-  sub(local(PanelsLeft), 2);
-  jnz(nextPair);
-
-  mov(temp, local(GroupRows));
-  sub(local(Rows), temp);
-  const std::tuple<bool, Local, int64_t> advances[] = {
-      {true, GroupA, 2 * shape.lda},
-      {true, GroupC, cRowBytes()},
-      {shape.residual, GroupResidual, 4 * shape.ldr}};
-  for (auto [used, place, rowBytes] : advances) {
-    if (!used)
-      continue;
-    imul(starts[0], temp, int(rowBytes));
-    add(local(place), starts[0]);
-  }
+    add(local(PairResidual), shape.gated ? kSumRowBytes / 2 : kSumRowBytes);
 }
 
 /// All blocks of rows in a chunk of k.
-void LinearTiles::emitPhase(Start start, int chunkSteps, bool last) {
-  const std::pair<Local, Local> copies[] = {{BlockA, ChunkA},
-                                            {BlockC, PairC},
-                                            {BlockResidual, PairResidual},
-                                            {RowsLeft, GroupRows}};
-  for (auto [to, from] : copies) {
-    mov(temp, local(from));
-    mov(local(to), temp);
-  }
-  lea(temp, ptr[finished + int(kSumsOffset - kFinishedOffset)]);
+void LinearTiles::emitChunk(Start start, int chunkSteps, bool last) {
+  copyLocals({{BlockA, ChunkA},
+              {BlockC, PairC},
+              {BlockResidual, PairResidual},
+              {RowsLeft, GroupRows}});
+  lea(temp, ptr[finished + kSumsOffset - kFinishedOffset]);
   mov(local(BlockSums), temp);
   mov(prefetch, local(ChunkB));
-  add(prefetch, int(pairBytes()));
+  add(prefetch, int(steps * stepBytes()));
 
   Label nextBlock, noEpilogue, stepsDone;
   L(nextBlock);
   emitBlockPointers(start);
   emitFirstStep(start);
-  // Sums of a block that is not full are dealt with at once.
   cmp(local(PendingRows), kBlockRows);
   jne(noEpilogue);
   emitPendingPointers();
   call(otherSteps[{chunkSteps, true}]);
   jmp(stepsDone);
   L(noEpilogue);
+  // A block that was not full is dealt with at once.
   call(drain);
   call(otherSteps[{chunkSteps, false}]);
   L(stepsDone);
 
-  for (int half = 0; half < 2; ++half) {
-    mov(stores[half], local(Tiles + half));
-    static_assert(kSumRowBytes == 128, "a shift multiplies");
-    shl(stores[half], 7);
-    if (last)
-      add(stores[half], finished);
-    else
-      add(stores[half], local(BlockSums));
-  }
+  for (int half = 0; half < 2; ++half)
+    emitSumPointer(stores[half], half, last);
+  mov(local(PendingRows), 0);
   if (last) {
     mov(temp, kBlockRows);
     cmp(temp, local(RowsLeft));
     cmova(temp, local(RowsLeft));
     mov(local(PendingRows), temp);
-    const std::pair<Local, Local> pending[] = {
-        {PendingC, BlockC},
-        {PendingBias, PairBias},
-        {PendingResidual, BlockResidual}};
-    for (auto [to, from] : pending) {
-      mov(temp, local(from));
-      mov(local(to), temp);
-    }
-  } else {
-    mov(local(PendingRows), 0);
+    copyLocals({{PendingC, BlockC},
+                {PendingBias, PairBias},
+                {PendingResidual, BlockResidual}});
   }
-  add(local(BlockA), int(kBlockRows * 2 * shape.lda));
-  mov(temp, kBlockRows * cRowBytes());
-  add(local(BlockC), temp);
-  if (shape.residual) {
-    mov(temp, kBlockRows * 4 * shape.ldr);
-    add(local(BlockResidual), temp);
-  }
-  add(local(BlockSums), kBlockRows * kSumRowBytes);
+  const auto advance = [&](Local place, int64_t rowBytes) {
+    mov(temp, kBlockRows * rowBytes);
+    add(local(place), temp);
+  };
+  advance(BlockA, aRowStride());
+  advance(BlockC, cRowStride());
+  if (shape.residual)
+    advance(BlockResidual, residualRowStride());
+  advance(BlockSums, kSumRowBytes);
   sub(local(RowsLeft), kBlockRows);
   ja(nextBlock);
 
-  add(local(ChunkA), chunkSteps * kStepElementBytes);
-  add(local(ChunkB), int(chunkSteps * stepBytes()));
+  add(local(ChunkA), chunkSteps * kTileRowBytes);
+  add(local(ChunkB), chunkSteps * stepBytes());
+}
+
+/// Points at the sums of a half of the block: finished ones, or those that wait
+/// for the next chunk.
+void LinearTiles::emitSumPointer(const Reg64 &pointer, int half,
+                                 bool areFinished) {
+  imul(pointer, local(Tile0 + half), kSumRowBytes);
+  if (areFinished)
+    add(pointer, finished);
+  else
+    add(pointer, local(BlockSums));
 }
 
 /// Points at the operands of the block's halves.
@@ -365,36 +367,30 @@ void LinearTiles::emitBlockPointers(Start start) {
   Label tail, done;
   cmp(local(RowsLeft), kBlockRows);
   jb(tail);
-  mov(local(Tiles), 0);
-  mov(local(Tiles1), kTileRows);
+  mov(local(Tile0), 0);
+  mov(local(Tile1), kTileRows);
   jmp(done);
   L(tail);
+  copyLocals({{Tile0, TailTile0}, {Tile1, TailTile1}});
   // Tiles that overlap the block before must not reach its sums.
-  add(local(BlockSums), kTileRows * kSumRowBytes);
-  for (int half = 0; half < 2; ++half) {
-    mov(temp, local(TailTiles + half));
-    mov(local(Tiles + half), temp);
-  }
+  add(local(BlockSums), kHalfSumBytes);
   L(done);
 
   mov(b, local(ChunkB));
   for (int half = 0; half < 2; ++half) {
-    imul(a[half], local(Tiles + half), int(2 * shape.lda));
+    imul(a[half], local(Tile0 + half), int(aRowStride()));
     add(a[half], local(BlockA));
-    if (start == Start::Chunk) {
-      mov(starts[half], local(Tiles + half));
-      shl(starts[half], 7);
-      add(starts[half], local(BlockSums));
-    }
+    if (start == Start::Chunk)
+      emitSumPointer(starts[half], half, /*areFinished=*/false);
     if (start == Start::C) {
-      imul(starts[half], local(Tiles + half), int(cRowBytes()));
+      imul(starts[half], local(Tile0 + half), int(cRowStride()));
       add(starts[half], local(BlockC));
     }
   }
   if (start == Start::Chunk)
     mov(startRowBytes, kSumRowBytes);
   if (start == Start::C) {
-    mov(startRowBytes, cRowBytes());
+    mov(startRowBytes, cRowStride());
     emitCopyOfFewSums();
   }
 }
@@ -422,9 +418,10 @@ void LinearTiles::emitCopyOfFewSums() {
 }
 
 Address LinearTiles::sumAt(int half, int column) {
-  return ptr[stores[half] + sumRowBytes + column * kStepElementBytes];
+  return ptr[stores[half] + sumRowBytes + tileColumn(column)];
 }
 
+/// Before its first product a tile is stored and set.
 void LinearTiles::emitFirstStep(Start start) {
   emitStep(0, {}, [&](int half, int column) {
     const Tmm tile = sum(half, column);
@@ -432,65 +429,59 @@ void LinearTiles::emitFirstStep(Start start) {
     if (start == Start::Zero)
       tilezero(tile);
     else
-      tileloadd(tile,
-                ptr[starts[half] + startRowBytes + column * kStepElementBytes]);
+      tileloadd(tile, ptr[starts[half] + startRowBytes + tileColumn(column)]);
   });
 }
 
 /// The steps of a chunk behind the first one.
 void LinearTiles::emitOtherSteps(int chunkSteps, bool epilogue) {
   const int count = chunkSteps - 1;
-  int row = 0;
+  const int rows = epilogue ? kBlockRows : 0;
+  int next = 0;
+  const auto rowBeside = [&] {
+    return [this, row = next++] { emitRow(finished, row); };
+  };
   for (int step = 1; step < chunkSteps; ++step) {
-    std::vector<Filler> rows;
-    for (; epilogue && row < kBlockRows * step / count; ++row)
-      rows.push_back([=] { emitRow(finished, row * kSumRowBytes, row); });
-    emitStep(step, rows, nullptr);
+    std::vector<Filler> beside;
+    while (next < rows * step / count)
+      beside.push_back(rowBeside());
+    emitStep(step, beside, [](int, int) {});
   }
-  for (; epilogue && row < kBlockRows; ++row)
-    emitRow(finished, row * kSumRowBytes, row);
+  while (next < rows) // a chunk of one step
+    rowBeside()();
 }
 
-/// The products of a step. `beside` is spread between them, `beforeFirst` is
-/// called for each tile of sums before its first product.
+/// The products of a step, with rows of an epilogue and prefetches between
+/// them. `beforeFirst` is called for each tile of sums before its first
+/// product.
 void LinearTiles::emitStep(
     int step, const std::vector<Filler> &rows,
     const std::function<void(int half, int column)> &beforeFirst) {
   std::vector<Filler> beside;
-  const int units = int(stepBytes()) / kPrefetchUnitBytes;
-  for (int unit = 0; unit < units; ++unit)
-    beside.push_back([=] { emitPrefetchUnit(unit); });
-  // Rows stand evenly between the prefetches.
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const size_t place = (i + 1) * size_t(units) / rows.size() + i;
-    beside.insert(beside.begin() + ptrdiff_t(place), rows[i]);
+  const size_t units = size_t(stepBytes() / kPrefetchUnitBytes);
+  for (size_t unit = 0, row = 0; unit < units; ++unit) {
+    beside.push_back([=] { emitPrefetchUnit(int(unit)); });
+    for (; row < rows.size() * (unit + 1) / units; ++row)
+      beside.push_back(rows[row]);
   }
 
-  size_t placed = 0, multiplied = 0;
   const size_t all = products.size() * 4;
-  int inB = -1; // plane in the tiles of B
-  int half = 0; // of the tile of A
-  int inA = -1; // its plane
+  size_t multiplied = 0, placed = 0;
+  PlaneProduct loaded = {-1, -1}; // planes in the tiles of A and of B
+  int half = 0;                   // in the tile of A
   for (const PlaneProduct &product : products) {
     // The half that is there comes first.
-    const int first = inA == product.activation ? half : 0;
-    bool loaded[2] = {inB == product.weight, inB == product.weight};
+    const int firstHalf = product.activation == loaded.activation ? half : 0;
     for (int turn = 0; turn < 2; ++turn) {
-      half = first ^ turn;
-      bool loadedA = turn == 0 && inA == product.activation;
+      const bool loadA = turn == 1 || product.activation != loaded.activation;
+      const bool loadB = turn == 0 && product.weight != loaded.weight;
+      half = firstHalf ^ turn;
       for (int column = 0; column < 2; ++column) {
-        if (!loaded[column])
-          tileloadd(bTile(column),
-                    ptr[b + bRowBytes + int(step * stepBytes()) +
-                        (2 * product.weight + column) * kTileBytes]);
-        loaded[column] = true;
-        if (!loadedA)
-          tileloaddt1(
-              aTile,
-              ptr[a[half] + aRowBytes + int(product.activation * planeBytes()) +
-                  step * kStepElementBytes]);
-        loadedA = true;
-        if (beforeFirst && &product == &products.front())
+        if (loadB)
+          tileloadd(bTile(column), bAt(step, product.weight, column));
+        if (loadA && column == 0)
+          tileloaddt1(aTile, aAt(half, product.activation, step));
+        if (multiplied < 4)
           beforeFirst(half, column);
         tdpbf16ps(sum(half, column), aTile, bTile(column));
         ++multiplied;
@@ -498,18 +489,27 @@ void LinearTiles::emitStep(
           beside[placed]();
       }
     }
-    inA = product.activation;
-    inB = product.weight;
+    loaded = product;
   }
   add(prefetch, prefetchBytes);
+}
+
+Address LinearTiles::aAt(int half, int plane, int step) {
+  const int64_t column = plane * planeBytes() + int64_t(step) * kTileRowBytes;
+  return ptr[a[half] + aRowBytes + size_t(column)];
+}
+
+Address LinearTiles::bAt(int step, int plane, int column) {
+  const int tile = 2 * plane + column;
+  return ptr[b + bRowBytes + size_t(step * stepBytes() + tile * kTileBytes)];
 }
 
 void LinearTiles::emitPrefetchUnit(int unit) {
   Label enough;
   cmp(prefetchBytes, unit * kPrefetchUnitBytes);
   jbe(enough, T_SHORT);
-  for (int line = 0; line < kPrefetchUnitBytes; line += 64)
-    prefetcht1(ptr[prefetch + unit * kPrefetchUnitBytes + line]);
+  for (int line = 0; line < kPrefetchUnitBytes; line += kCacheLine)
+    prefetcht1(ptr[prefetch + (unit * kPrefetchUnitBytes + line)]);
   L(enough);
 }
 
@@ -524,61 +524,59 @@ void LinearTiles::emitPendingPointers() {
     mov(bias, local(PendingBias));
 }
 
-/// The epilogue of a row of sums, 32 columns at `sums`: row `row` behind the
-/// pointers of the epilogue.
-void LinearTiles::emitRow(const Reg64 &sums, int64_t sumsOffset, int row) {
+/// The epilogue of row `row` of the sums and of what it points at.
+void LinearTiles::emitRow(const Reg64 &sums, int row) {
   const Vec left = vec(0), right = vec(1);
   const int results = shape.gated ? 1 : 2;
-  vmovups(left, ptr[sums + int(sumsOffset)]);
-  vmovups(right, ptr[sums + int(sumsOffset) + vectorBytes]);
+  const RegExp place = sums + size_t(row) * kSumRowBytes;
+  vmovups(left, vectorAt(place, 0));
+  vmovups(right, vectorAt(place, 1));
   if (shape.bias) {
     vaddps(left, left, vectorAt(bias, 0));
     vaddps(right, right, vectorAt(bias, 1));
   }
-  std::vector<MathLane> lanes;
-  for (int i = 0; i < results; ++i)
-    lanes.emplace_back(vec(i), vec(2 + 3 * i), vec(3 + 3 * i), vec(4 + 3 * i));
+  std::vector<MathLane> lanes = {MathLane(left, vec(2), vec(3), vec(4))};
+  if (!shape.gated)
+    lanes.emplace_back(right, vec(5), vec(6), vec(7));
   emitActivation(*this, shape.activation, lanes);
   if (shape.gated)
     vmulps(left, left, right);
   if (shape.residual)
     for (int i = 0; i < results; ++i)
-      vaddps(vec(i), vec(i), vectorAt(residual + int(row * 4 * shape.ldr), i));
+      vaddps(vec(i), vec(i),
+             vectorAt(residual + size_t(row * residualRowStride()), i));
   if (shape.cPlanes > 0)
     return emitPlanes(left, right, row);
   for (int i = 0; i < results; ++i)
-    vmovups(ptr[c[i] + int(row * cRowBytes())], vec(i));
+    vmovups(ptr[c[i] + size_t(row * cRowStride())], vec(i));
 }
 
 /// Stores the planes of a row of results; the columns of both panels adjoin.
 void LinearTiles::emitPlanes(const Vec &left, const Vec &right, int row) {
-  const Vec planes = vec(2), half = vec(3);
-  const auto subtract = [&](const Vec &value, int index) {
-    // What the plane holds, as f32.
-    if (index == 0)
-      vpmovzxwd(half, Ymm(planes.getIdx()));
-    else {
-      vextracti64x4(Ymm(half.getIdx()), Zmm(planes.getIdx()), 1);
-      vpmovzxwd(half, Ymm(half.getIdx()));
-    }
-    vpslld(half, half, 16);
-    vsubps(value, value, half);
+  const Zmm plane(2), rest(3);
+  const Ymm halfPlane(2), halfRest(3);
+  const auto subtract = [&](const Vec &value, const Ymm &rounded) {
+    vpmovzxwd(rest, rounded);
+    vpslld(rest, rest, 16);
+    vsubps(value, value, rest);
   };
-  for (int plane = 0; plane < shape.cPlanes; ++plane) {
-    const Address place =
-        ptr[c[0] + int(row * cRowBytes() + plane * 2 * shape.cPlaneStride)];
+  for (int i = 0; i < shape.cPlanes; ++i) {
+    const int64_t offset = row * cRowStride() + i * shape.cPlaneStride * 2;
+    const Address place = ptr[c[0] + size_t(offset)];
     if (shape.gated) {
-      vcvtneps2bf16(Ymm(planes.getIdx()), left);
-      vmovups(place, Ymm(planes.getIdx()));
+      vcvtneps2bf16(halfPlane, left);
+      vmovups(place, halfPlane);
     } else {
-      vcvtne2ps2bf16(planes, right, left);
-      vmovups(place, planes);
+      vcvtne2ps2bf16(plane, right, left);
+      vmovups(place, plane);
     }
-    if (plane + 1 == shape.cPlanes)
+    if (i + 1 == shape.cPlanes)
       return;
-    subtract(left, 0);
-    if (!shape.gated)
-      subtract(right, 1);
+    subtract(left, halfPlane);
+    if (!shape.gated) {
+      vextracti64x4(halfRest, plane, 1);
+      subtract(right, halfRest);
+    }
   }
 }
 
@@ -592,12 +590,12 @@ void LinearTiles::emitDrain() {
   emitPendingPointers();
   mov(sums, finished);
   L(nextRow);
-  emitRow(sums, 0, 0);
+  emitRow(sums, 0);
   add(sums, kSumRowBytes);
   for (const Reg64 &panel : c)
-    add(panel, int(cRowBytes()));
+    add(panel, int(cRowStride()));
   if (shape.residual)
-    add(residual, int(4 * shape.ldr));
+    add(residual, int(residualRowStride()));
   dec(rows);
   jnz(nextRow);
   L(done);

@@ -12,6 +12,7 @@
 #include "codegen/Kernels/VectorAssembler.h"
 
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <utility>
 #include <vector>
@@ -22,9 +23,8 @@ namespace encast {
 struct PlaneProduct {
   int activation, weight;
 };
-/// The products of a bf16 Arithmetic, in the order in which a step of 32 k adds
-/// them: from one to the next a single side changes, and the largest, of the
-/// first planes, is the last one where that is free.
+/// The products of a bf16 Arithmetic, in the order in which a step adds them:
+/// from one to the next a single side changes, so that few tiles are loaded.
 const std::vector<PlaneProduct> &planeProducts(Arithmetic arithmetic);
 
 /// C = epilogue(A * B) as KernelArgs.h says, by tiles of 16 rows of 64 bytes:
@@ -76,19 +76,27 @@ private:
   const Xbyak::Tmm aTile = tmm4;
   Xbyak::Tmm bTile(int column) const { return Xbyak::Tmm(6 + column); }
 
+  // Bytes of a step of B, of a plane of A, and from a row to the next.
+  int stepBytes() const;
   int64_t planeBytes() const { return 2 * planeStride(shape.k); }
-  int64_t stepBytes() const;
-  int64_t pairBytes() const { return steps * stepBytes(); }
-  int64_t copyOffset() const;
-  int resultColumns() const; // of a pair
-  int64_t cElementBytes() const { return shape.cPlanes ? 2 : 4; }
-  int64_t cRowBytes() const { return shape.ldc * cElementBytes(); }
+  int64_t aRowStride() const { return 2 * shape.lda; }
+  int64_t cRowStride() const { return (shape.cPlanes ? 2 : 4) * shape.ldc; }
+  int64_t residualRowStride() const { return 4 * shape.ldr; }
+
+  static int tileColumn(int column) { return column * 64; }
+  Xbyak::Address aAt(int half, int plane, int step);
+  Xbyak::Address bAt(int step, int plane, int column);
   Xbyak::Address sumAt(int half, int column);
 
+  void copyLocals(std::initializer_list<std::pair<int, int>> toAndFrom);
   void emitArguments();
   void emitCopyOfFewRows();
   void emitGroup();
-  void emitPhase(Start start, int chunkSteps, bool last);
+  void emitPrefetchShare();
+  void emitTailTiles();
+  void emitPair();
+  void emitChunk(Start start, int chunkSteps, bool last);
+  void emitSumPointer(const Xbyak::Reg64 &pointer, int half, bool areFinished);
   void emitBlockPointers(Start start);
   void emitCopyOfFewSums();
   void emitFirstStep(Start start);
@@ -96,9 +104,9 @@ private:
   void emitStep(int step, const std::vector<Filler> &rows,
                 const std::function<void(int half, int column)> &beforeFirst);
   void emitPrefetchUnit(int unit);
-  void emitRow(const Xbyak::Reg64 &sums, int64_t sumsOffset, int row);
-  void emitPlanes(const Vec &left, const Vec &right, int row);
   void emitPendingPointers();
+  void emitRow(const Xbyak::Reg64 &sums, int row);
+  void emitPlanes(const Vec &left, const Vec &right, int row);
   void emitDrain();
 
   const KernelRow &row;
