@@ -88,9 +88,11 @@ private:
   char *pages, *first;
 };
 
-/// One linear kernel with its code; operands come with the call.
+/// One linear kernel with its code and bias; operands come with the call.
 class Kernel {
 public:
+  static constexpr size_t kMaxColumns = 4608;
+
   Kernel(Arithmetic arithmetic, LinearShape given)
       : shape(withArithmetic(given, arithmetic)),
         row(*selectKernelRow(KernelFamily::Linear, arithmetic, hostFeatures())),
@@ -110,6 +112,7 @@ public:
     args.a = a;
     args.b = b;
     args.c = c;
+    args.bias = bias.data();
     args.rows = rows;
     args.panels = panels;
     args.cPanelBytes =
@@ -139,6 +142,7 @@ private:
   const KernelRow &row;
   const ExecutableCode code;
   const Buffer workspace;
+  const std::vector<float> bias = std::vector<float>(kMaxColumns);
 };
 
 /// Rows of operands for an arithmetic.
@@ -222,13 +226,16 @@ private:
   std::vector<int> cores; // that this process may use
 };
 
+/// Bias, and results in bf16 for bf16, else in f32.
 void Bench::addLinear(Arithmetic arithmetic, int64_t n, int64_t k, int64_t m,
                       bool cold) {
   LinearShape shape;
   shape.k = k;
   shape.lda = rowElements(arithmetic, k);
-  shape.ldc = n + 16;
-  shape.bias = false;
+  shape.ldc = n + 32;
+  shape.bias = true;
+  shape.cPlanes = arithmetic == Arithmetic::Bf16 ? 1 : 0;
+  shape.cPlaneStride = planeStride(n);
   auto kernel = std::make_shared<Kernel>(arithmetic, shape);
   auto a = std::make_shared<Buffer>(m * rowBytes(arithmetic, k));
   auto c = std::make_shared<Buffer>(m * shape.ldc * 4);
@@ -426,11 +433,17 @@ int main(int argc, char **argv) {
                  featureNames(needed).c_str());
     return 1;
   }
+  if (!mayUseTiles()) {
+    std::fprintf(stderr, "bench-tiles: error: the system refuses the use of "
+                         "tiles\n");
+    return 1;
+  }
   Bench bench(filter);
   const Arithmetic all[] = {Arithmetic::F32, Arithmetic::Bf16,
                             Arithmetic::Bf16x3w, Arithmetic::Bf16x3,
                             Arithmetic::Bf16x6};
-  for (auto [n, m, cold] : {std::tuple(256, 128, false),
+  // Warm, all operands of 128 rows are in the L2, planes included.
+  for (auto [n, m, cold] : {std::tuple(128, 128, false),
                             {256, 256, false},
                             {4608, 128, true},
                             {4608, 256, true}}) {
@@ -440,7 +453,7 @@ int main(int argc, char **argv) {
   }
   for (auto [hidden, inner] : {std::pair(1024, 2560), {768, 1152}})
     for (Arithmetic arithmetic : all)
-      for (int rows : {64, 128, 192, 256, 384})
+      for (int rows : {128, 160, 256, 384, 512})
         for (int chunk : {256, 384, 512})
           if (inner % chunk == 0)
             bench.addFeedForward(arithmetic, hidden, inner, rows, chunk);

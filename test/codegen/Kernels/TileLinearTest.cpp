@@ -37,13 +37,19 @@ class TileLinear : public KernelTest {
 protected:
   void SetUp() override {
     KernelTest::SetUp();
-    if (!IsSkipped())
-      tiles = std::make_unique<TileScope>();
+    if (IsSkipped())
+      return;
+    if (!mayUseTiles())
+      GTEST_SKIP() << "the system refuses the use of tiles";
+    tiles = std::make_unique<TileScope>();
   }
 
-  static bool sameBits(float x, float y) {
-    return std::memcmp(&x, &y, sizeof(x)) == 0;
+  static uint32_t bitsOf(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    return bits;
   }
+  static bool sameBits(float x, float y) { return bitsOf(x) == bitsOf(y); }
   static bool sameBits(const GuardedFloats &x, const GuardedFloats &y) {
     return x.size() == y.size() &&
            std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;

@@ -145,7 +145,7 @@ Errors errorsOf(Arithmetic arithmetic, int64_t k) {
       const double error = problem.expectedSum(row, column) - exact;
       // A term passes the additions of its chain, that of the two chains, and
       // one for each product behind it.
-      const double steps = double(planeStride(k) / 32);
+      const double steps = double(planeStride(k)) / 32;
       const double roundings = 18 + steps * productsOfTiles(arithmetic);
       EXPECT_LE(std::fabs(error),
                 (termError(arithmetic) + roundings * 0x1p-24 * 1.01) *

@@ -55,19 +55,18 @@ private:
 };
 } // namespace
 
-/// Once for the whole process.
-static bool requestTiles() {
+bool encast::mayUseTiles() {
   constexpr long requestPermission = 0x1023, tileData = 18;
-  if (syscall(SYS_arch_prctl, requestPermission, tileData) != 0) {
-    std::perror("the use of tiles");
-    std::abort();
-  }
-  return true;
+  static const bool allowed =
+      syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
+  return allowed;
 }
 
 TileScope::TileScope() {
-  static const bool allowed = requestTiles();
-  (void)allowed;
+  if (!mayUseTiles()) {
+    std::fprintf(stderr, "the system refuses the use of tiles\n");
+    std::abort();
+  }
   static const ExecutableCode load(TileInstructions().load());
   const TileConfiguration configuration;
   load(&configuration);
@@ -184,7 +183,7 @@ TileLinearProblem::TileLinearProblem(const KernelRow &kernel, int64_t rows,
   auto *planes = reinterpret_cast<uint16_t *>(a.data());
   for (int64_t row = 0; row < rows; ++row)
     std::memset(planes + row * shape.lda, 0,
-                2 * activationPlanes(shape.arithmetic) * planeStride(shape.k));
+                activationPlanes(shape.arithmetic) * planeStride(shape.k) * 2);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t k = 0; k < shape.k; ++k)
       setA(row, k, random.uniform());

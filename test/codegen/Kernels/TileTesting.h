@@ -17,9 +17,13 @@
 
 namespace encast {
 
+/// Asks the system for the right of this process to use tiles, once. False if
+/// it refuses, or if the machine has none.
+bool mayUseTiles();
+
 /// Tiles of this thread as kernels expect them, palette 1 with eight tiles of
-/// 16 rows of 64 bytes, until the object ends. Asks the system for the right to
-/// use them; ends the program if it refuses. The machine must have tiles.
+/// 16 rows of 64 bytes, until the object ends. Ends the program if it may not
+/// use tiles.
 class TileScope {
 public:
   TileScope();
