@@ -1,205 +1,74 @@
 //===- AttentionTiles.cpp - flash attention on tiles ----------------------===//
 
 #include "codegen/Kernels/AttentionTiles.h"
-#include "codegen/Kernels/AttentionPack.h"
-#include "codegen/Kernels/Polynomials.h"
 
 #include <algorithm>
-#include <cassert>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <iterator>
+#include <functional>
 #include <limits>
+#include <utility>
 
 using namespace encast;
 using namespace Xbyak;
 
-static constexpr int kTileRows = 16;
-static constexpr int kTileRowBytes = 64;
-static constexpr int kTileBytes = kTileRows * kTileRowBytes;
-// Two tiles, one below the other: a row of them for each query.
-static constexpr int kQueries = 2 * kTileRows;
-static constexpr int kPairBytes = 2 * kTileBytes;
-static constexpr int kScoreBytes = 2 * kPairBytes; // of a block of keys
-static constexpr int kRowFloatsBytes = kQueries * int(sizeof(float));
-
-// Queries whose sums wait in the workspace while keys are walked span by span.
-static constexpr int kGroupQueries = 256;
+// Rows of tiles whose sums wait in the workspace while keys are walked span by
+// span, and the most queries that share a span.
+static constexpr int64_t kGroupRows = 512;
+static constexpr int64_t kMaxGroupQueries = 256;
 // Of packed keys and values, to stay in an L2 of 1 MB or more.
 static constexpr int64_t kSpanBytes = 512 << 10;
 
-// A round fetches as many keys of the next span into the L2 as one of so many
-// tiles must, for all of them together to fetch the span.
-static constexpr int kFetchingTiles = 8;
-
-// Products between the store of a block of scores and its first reader.
-static constexpr size_t kLag = 4;
-
-// Accumulators start a page half away from keys: a load whose address agrees
-// with that of a store before it in the low 12 bits waits for the store.
+// Scores start a page half away from keys: a load whose address agrees with
+// that of a store before it in the low 12 bits waits for the store.
 static constexpr int kPageBytes = 4096;
 
-// Exponents of Bf16 are in units of 1/128: bf16 words as integers.
-static constexpr float kWordUnit = 128;
-static constexpr int kWordOfOne = 127 * 128;
-// In place of scores that are masked; 2^score is 0 whatever the offset.
-static constexpr float kMaskedWords = -1e9f;
-static constexpr float kMaskedPower = -1e30f;
-
-// Sums of probabilities within these need no other offset, and neither do
-// queries whose largest score is within the wider limits below.
-static constexpr float kLargestSum = 0x1p56f, kSmallestSum = 0x1p-56f;
-static constexpr float kLargestScore = 60, kSmallestScore = -70;
-
-// 1.5 * 2^23: adding it rounds to the nearest integer, which then stands in the
-// low bits of the sum.
-static constexpr float kRoundToInteger = 0x1.8p+23f;
-static constexpr int kRoundToIntegerBits = 0x4b400000;
-
-// Denormal numbers count as zero; no exceptions; to nearest even.
-static constexpr uint32_t kControl = 0x9fc0;
+// The smallest sum of probabilities that needs no other offset, and a score
+// that is smaller than any such sum allows.
+static constexpr float kSmallestSum = 0x1p-56f, kSmallestScore = -70;
 
 namespace {
 enum Local { CallerControl, LocalCount };
-
-/// 8-byte places in the workspace.
-enum Variable {
-  QueriesLeft, // from the group on
-  Keys,
-  PackedK,
-  PackedV,
-  GroupQ,
-  GroupOut,
-  GroupPosition,
-  GroupQueries,
-  SpanKey,
-  HeadQ,
-  HeadOut,
-  HeadsLeft,
-  State, // of the tile
-  TileQ,
-  TileOut,
-  TilePosition,
-  TileQueriesLeft, // of the group, from the tile on
-  TileQueries,
-  TileMask, // a bit for each query
-  FirstKey,
-  Blocks,
-  LastWhole,   // of the blocks that need no mask, without a window
-  FinishedOut, // of the next row to be written
-  FinishedEnd, // behind the values that are still to be written
-  HasOffsets,  // not 0 once a query needed an offset
-  FetchK,      // of the next span
-  FetchV,
-  FetchEnd,      // of its keys; 0 if there is nothing to fetch
-  SmallestSum,   // f32
-  SmallestScore, // f32
-  VariableCount
-};
-
-/// Registers of vectors while rounds run.
-enum Register {
-  RowSum0 = 0, // of 16 queries; Bf16 only
-  Corrections = 16,
-  Ones = 17,
-  WordTemps = 18, // 6 of them
-  RoundWord = 28,
-  WordBias = 29,
-  Signs = 30, // of all words
-
-  Coefficients = 0, // of exp2, not Bf16
-  Round = 6,
-  HighWord = 7,
-  HalfWord = 8,
-  PowerTemps = 9, // 12 of them
-
-  FinishTemps = 18, // 9 of them
-  MaskTemps = 18    // 6 of them
-};
 } // namespace
-
-/// Offsets in the tables behind the code.
-static constexpr int kCorrectionsAt = 0, kCountAt = 64, kControlAt = 128;
-// Masks of the keys of a block up to key i, and from key i on, for i from
-// kFirstMask to kLastMask.
-static constexpr int kFirstMask = -33, kLastMask = 63;
-static constexpr int kMasks = kLastMask - kFirstMask + 1;
-static constexpr int kUpToAt = kControlAt + 4 - 4 * kFirstMask;
-static constexpr int kFromAt = kUpToAt + 4 * kMasks;
-
-static int align64(int bytes) { return (bytes + 63) / 64 * 64; }
 
 AttentionTiles::AttentionTiles(const KernelRow &row,
                                const AttentionShape &shape)
-    : VectorAssembler(row.vectorBytes), shape(shape),
-      planes(activationPlanes(shape.arithmetic)),
-      steps(int(planeStride(shape.headSize) / 32)),
-      roundBlocks(shape.arithmetic == Arithmetic::Bf16 ? 4 : 2),
-      products(planeProducts(shape.arithmetic)),
-      blockBytes(int(kTileKeys * packedRowBytes(shape))),
+    : AttentionRounds(row, shape),
+      groupQueries(
+          int(std::clamp(kGroupRows / shape.queryHeads / kQueries * kQueries,
+                         int64_t(kQueries), kMaxGroupQueries))),
       spanKeys(std::max<int64_t>(1, kSpanBytes / (2 * blockBytes)) * kTileKeys),
-      fetchBytes(roundBlocks * blockBytes / kFetchingTiles),
-      probabilityBytes(roundBlocks * planes * kPairBytes),
-      probabilitiesOffset(roundBlocks * kScoreBytes),
-      valuesOffset(probabilitiesOffset + 2 * probabilityBytes),
-      sumsOffset(valuesOffset + 2 * steps * kPairBytes),
-      queriesOffset(sumsOffset + kPairBytes),
-      rowSumsOffset(queriesOffset + steps * planes * kPairBytes),
-      rowOffsetsOffset(rowSumsOffset + kRowFloatsBytes),
-      factorsOffset(rowOffsetsOffset + kRowFloatsBytes),
-      variablesOffset(factorsOffset + kRowFloatsBytes),
-      statesOffset(variablesOffset + align64(8 * VariableCount)),
-      stateBytes(2 * steps * kPairBytes + 2 * kRowFloatsBytes) {}
+      stateBytes(valueBytes + 2 * kRowFloatsBytes),
+      outElementBytes(shape.outPlanes > 0 ? 2 : 4) {}
 
 int64_t AttentionTiles::workspaceBytes() const {
-  // Windows are walked in one span.
   const int64_t states =
-      shape.window >= 0 ? 0 : shape.queryHeads * (kGroupQueries / kQueries);
-  return kPageBytes + statesOffset + states * stateBytes;
+      hasSpans() ? shape.queryHeads * (groupQueries / kQueries) : 0;
+  return kPageBytes + scratchBytes + states * stateBytes;
 }
 
-// Scores of a round that is not full lie at the end, where the next round's
-// scores do not overwrite them too early.
-RegExp AttentionTiles::scoresAt(int scores, int half, int tile) const {
-  return scratch +
-         size_t(scores * kScoreBytes + tile * kPairBytes + half * kTileBytes);
+void AttentionTiles::advance(Variable target, int64_t amount) {
+  mov(temp, variable(target));
+  add(temp, int(amount));
+  mov(variable(target), temp);
 }
 
-RegExp AttentionTiles::probabilitiesAt(const Reg64 &round, int block, int half,
-                                       int plane) const {
-  return round +
-         size_t((block * planes + plane) * kPairBytes + half * kTileBytes);
-}
-
-RegExp AttentionTiles::valuesAt(int half, int tile) const {
-  return scratch + size_t(valuesOffset + tile * kPairBytes + half * kTileBytes);
-}
-
-RegExp AttentionTiles::queriesAt(int half, int step, int plane) const {
-  return scratch + size_t(queriesOffset + (plane * steps + step) * kPairBytes +
-                          half * kTileBytes);
-}
-
-Address AttentionTiles::variable(int index) {
-  return qword[scratch + size_t(variablesOffset + 8 * index)];
+void AttentionTiles::copy(Variable target, Variable source) {
+  mov(temp, variable(source));
+  mov(variable(target), temp);
 }
 
 bool AttentionTiles::generate(std::vector<uint8_t> &code, std::string &error) {
   enter(LocalCount);
   stmxcsr(local(CallerControl));
   emitArguments();
-  ldmxcsr(dword[rip + tables + kControlAt]);
+  loadControl();
   emitGroups();
   emitFinishedRows();
   ldmxcsr(local(CallerControl));
   leave();
-  emitRun(run, false);
-  emitRun(runWithOffsets, true);
   emitFinishedRow();
-  emitMaxima();
-  emitMask();
-  emitTables();
+  emitSubroutines();
   return finish(code, error);
 }
 
@@ -208,53 +77,46 @@ void AttentionTiles::emitArguments() {
   mov(temp, ptr[args + offsetof(TileAttentionArgs, packedK)]);
   add(temp, kPageBytes / 2);
   sub(temp, scratch);
-  and_(temp, kPageBytes - 64);
+  and_(temp, kPageBytes - kTileRowBytes);
   add(scratch, temp);
-  const auto copy = [&](Variable target, size_t source) {
+  const auto keep = [&](Variable target, size_t source) {
     mov(temp, ptr[args + source]);
     mov(variable(target), temp);
   };
-  copy(PackedK, offsetof(TileAttentionArgs, packedK));
-  copy(PackedV, offsetof(TileAttentionArgs, packedV));
-  copy(GroupQ, offsetof(TileAttentionArgs, q));
-  copy(GroupOut, offsetof(TileAttentionArgs, out));
-  copy(GroupPosition, offsetof(TileAttentionArgs, position));
-  copy(QueriesLeft, offsetof(TileAttentionArgs, queries));
-  copy(Keys, offsetof(TileAttentionArgs, keys));
+  keep(PackedK, offsetof(TileAttentionArgs, packedK));
+  keep(PackedV, offsetof(TileAttentionArgs, packedV));
+  keep(GroupQ, offsetof(TileAttentionArgs, q));
+  keep(GroupOut, offsetof(TileAttentionArgs, out));
+  keep(GroupPosition, offsetof(TileAttentionArgs, position));
+  keep(QueriesLeft, offsetof(TileAttentionArgs, queries));
+  keep(Keys, offsetof(TileAttentionArgs, keys));
   mov(tileRowBytes, kTileRowBytes);
   mov(variable(FinishedEnd), 0);
   mov(variable(HasOffsets), 0);
 }
 
 void AttentionTiles::emitGroups() {
-  const int elementBytes = shape.outPlanes > 0 ? 2 : 4;
   Label nextGroup, nextSpan;
   L(nextGroup);
-  mov(temp, kGroupQueries);
+  mov(temp, groupQueries);
   cmp(temp, variable(QueriesLeft));
   cmovg(temp, variable(QueriesLeft));
   mov(variable(GroupQueries), temp);
   mov(variable(SpanKey), 0);
   L(nextSpan);
-  if (shape.window < 0)
+  if (hasSpans())
     emitFetchRange();
   emitHeads();
-  if (shape.window < 0) {
-    mov(temp, variable(SpanKey));
-    add(temp, int(spanKeys));
-    mov(variable(SpanKey), temp);
+  if (hasSpans()) {
+    advance(SpanKey, spanKeys);
     cmp(temp, variable(Keys));
     jl(nextSpan);
   }
-  const auto advance = [&](Variable target, int64_t bytes) {
-    mov(temp, variable(target));
-    add(temp, int(bytes));
-    mov(variable(target), temp);
-  };
-  advance(GroupQ, kGroupQueries * shape.ldq * 2);
-  advance(GroupOut, kGroupQueries * shape.ldo * elementBytes);
-  advance(GroupPosition, kGroupQueries);
-  advance(QueriesLeft, -kGroupQueries);
+  advance(GroupQ, groupQueries * shape.ldq * 2);
+  advance(GroupOut, groupQueries * shape.ldo * outElementBytes);
+  advance(GroupPosition, groupQueries);
+  advance(QueriesLeft, -groupQueries);
+  test(temp, temp);
   jg(nextGroup);
 }
 
@@ -262,49 +124,40 @@ void AttentionTiles::emitGroups() {
 /// for the next group or call; nothing if there is only one.
 void AttentionTiles::emitFetchRange() {
   const int rowBytes = int(packedRowBytes(shape));
+  const Reg64 first = place, end = temp, keys = number;
   Label several, done;
-  mov(number, variable(Keys));
-  cmp(number, int(spanKeys));
+  mov(keys, variable(Keys));
+  cmp(keys, int(spanKeys));
   jg(several);
   mov(variable(FetchK), scratch);
   mov(variable(FetchV), scratch);
   mov(variable(FetchEnd), 0);
   jmp(done);
   L(several);
-  xor_(place, place);
+  xor_(first, first);
   mov(temp, variable(SpanKey));
   add(temp, int(spanKeys));
-  cmp(temp, number);
-  cmovl(place, temp);
-  lea(temp, ptr[place + size_t(spanKeys)]);
-  cmp(temp, number);
-  cmovg(temp, number);
-  imul(place, place, rowBytes);
-  imul(temp, temp, rowBytes);
-  mov(number, variable(PackedK));
-  add(temp, number);
-  mov(variable(FetchEnd), temp);
-  add(number, place);
-  mov(variable(FetchK), number);
-  add(place, variable(PackedV));
-  mov(variable(FetchV), place);
+  cmp(temp, keys);
+  cmovl(first, temp);
+  lea(end, ptr[first + size_t(spanKeys)]);
+  cmp(end, keys);
+  cmovg(end, keys);
+  imul(first, first, rowBytes);
+  imul(end, end, rowBytes);
+  add(end, variable(PackedK));
+  mov(variable(FetchEnd), end);
+  mov(temp, variable(PackedK));
+  add(temp, first);
+  mov(variable(FetchK), temp);
+  add(first, variable(PackedV));
+  mov(variable(FetchV), first);
   L(done);
 }
 
-/// All tiles of the group, of all heads.
+/// All tiles of the group over the span, head by head.
 void AttentionTiles::emitHeads() {
-  const int elementBytes = shape.outPlanes > 0 ? 2 : 4;
-  const auto copy = [&](Variable target, Variable source) {
-    mov(temp, variable(source));
-    mov(variable(target), temp);
-  };
-  const auto advance = [&](Variable target, int64_t bytes) {
-    mov(temp, variable(target));
-    add(temp, int(bytes));
-    mov(variable(target), temp);
-  };
   Label nextHead, nextTile;
-  lea(temp, ptr[scratch + size_t(statesOffset)]);
+  lea(temp, ptr[scratch + size_t(scratchBytes)]);
   mov(variable(State), temp);
   copy(HeadQ, GroupQ);
   copy(HeadOut, GroupOut);
@@ -318,13 +171,15 @@ void AttentionTiles::emitHeads() {
   emitTile();
   advance(State, stateBytes);
   advance(TileQ, kQueries * shape.ldq * 2);
-  advance(TileOut, kQueries * shape.ldo * elementBytes);
+  advance(TileOut, kQueries * shape.ldo * outElementBytes);
   advance(TilePosition, kQueries);
   advance(TileQueriesLeft, -kQueries);
+  test(temp, temp);
   jg(nextTile);
   advance(HeadQ, planeStride(shape.headSize) * 2);
-  advance(HeadOut, shape.headSize * elementBytes);
+  advance(HeadOut, shape.headSize * outElementBytes);
   advance(HeadsLeft, -1);
+  test(temp, temp);
   jnz(nextHead);
 }
 
@@ -338,7 +193,7 @@ void AttentionTiles::emitTile() {
   call(run);
   emitCheck(failed);
   L(checked);
-  if (shape.window < 0) {
+  if (hasSpans()) {
     cmp(variable(SpanKey), 0);
     je(firstSpan);
     emitAddSpansBefore();
@@ -354,6 +209,7 @@ void AttentionTiles::emitTile() {
   emitFinish();
   jmp(done);
 
+  // Where one tile needs offsets, the next ones are likely to need some, too.
   L(failed);
   mov(variable(HasOffsets), 1);
   call(maxima);
@@ -365,6 +221,7 @@ void AttentionTiles::emitTile() {
 /// Copies the queries of the tile; rows without a query become zero.
 void AttentionTiles::emitQueriesIn() {
   Label nextRow, fillRow, done;
+  const Reg64 emptyRows = number;
   mov(rowsLeft, kQueries);
   cmp(rowsLeft, variable(TileQueriesLeft));
   cmovg(rowsLeft, variable(TileQueriesLeft));
@@ -372,157 +229,125 @@ void AttentionTiles::emitQueriesIn() {
   mov(temp.cvt32(), -1);
   bzhi(temp.cvt32(), temp.cvt32(), rowsLeft.cvt32());
   mov(variable(TileMask), temp);
-  mov(pointer, variable(TileQ));
-  lea(place, ptr[queriesAt(0, 0, 0)]);
-  mov(number, kQueries);
-  const auto at = [&](int plane, int step) {
+  mov(emptyRows, kQueries);
+  sub(emptyRows, rowsLeft);
+
+  const auto forEachTile = [&](const std::function<void(int, int)> &body) {
+    for (int plane = 0; plane < planes; ++plane)
+      for (int step = 0; step < steps; ++step)
+        body(plane, step);
+  };
+  const auto copied = [&](int plane, int step) {
     return ptr[place + size_t((plane * steps + step) * kPairBytes)];
   };
+  mov(pointer, variable(TileQ));
+  lea(place, ptr[queriesAt(0, 0, 0)]);
   L(nextRow);
-  for (int plane = 0; plane < planes; ++plane)
-    for (int step = 0; step < steps; ++step) {
-      vmovdqu64(vec(0), ptr[pointer + size_t(plane * shape.qPlaneStride * 2 +
-                                             step * kTileRowBytes)]);
-      vmovdqa64(at(plane, step), vec(0));
-    }
+  forEachTile([&](int plane, int step) {
+    vmovdqu64(vec(0), ptr[pointer + size_t(plane * shape.qPlaneStride * 2 +
+                                           step * kTileRowBytes)]);
+    vmovdqa64(copied(plane, step), vec(0));
+  });
   add(pointer, int(shape.ldq * 2));
   add(place, kTileRowBytes);
-  dec(number);
   dec(rowsLeft);
   jnz(nextRow);
   clear(vec(0));
   L(fillRow);
-  test(number, number);
-  jz(done);
-  for (int plane = 0; plane < planes; ++plane)
-    for (int step = 0; step < steps; ++step)
-      vmovdqa64(at(plane, step), vec(0));
+  dec(emptyRows);
+  jl(done);
+  forEachTile(
+      [&](int plane, int step) { vmovdqa64(copied(plane, step), vec(0)); });
   add(place, kTileRowBytes);
-  dec(number);
   jmp(fillRow);
   L(done);
 }
 
 /// The blocks of keys that the tile walks.
 void AttentionTiles::emitKeyRange() {
-  const auto capTemp = [&](const Reg64 &value) {
-    cmp(temp, value);
-    cmovg(temp, value);
-  };
-  if (shape.window < 0) {
-    mov(place, variable(SpanKey));
-    lea(temp, ptr[place + size_t(spanKeys)]);
-    mov(number, variable(Keys));
-    capTemp(number);
-    sub(number, int(kTileKeys));
-    mov(variable(LastWhole), number);
+  const Reg64 first = place, end = temp, keys = number;
+  mov(keys, variable(Keys));
+  if (hasSpans()) {
+    mov(first, variable(SpanKey));
+    lea(end, ptr[first + size_t(spanKeys)]);
   } else {
     const int window = int(shape.window);
-    const Reg64 position = pointer;
-    mov(position, variable(TilePosition));
-    xor_(place, place);
-    lea(temp, ptr[position - window]);
-    cmp(place, temp);
-    cmovl(place, temp);
-    and_(place, -int(kTileKeys));
-    lea(temp, ptr[position + window]);
-    add(temp, variable(TileQueries));
-    mov(number, variable(Keys));
-    capTemp(number);
+    mov(pointer, variable(TilePosition));
+    xor_(first, first);
+    lea(temp, ptr[pointer - window]);
+    cmp(first, temp);
+    cmovl(first, temp);
+    and_(first, -int(kTileKeys));
+    lea(end, ptr[pointer + window]);
+    add(end, variable(TileQueries));
   }
-  mov(variable(FirstKey), place);
-  sub(temp, place);
-  add(temp, int(kTileKeys) - 1);
-  shr(temp, 5);
-  mov(variable(Blocks), temp);
+  cmp(end, keys);
+  cmovg(end, keys);
+  mov(variable(FirstKey), first);
+  sub(end, first);
+  add(end, int(kTileKeys) - 1);
+  shr(end, 5);
+  mov(variable(Blocks), end);
+  sub(keys, int(kTileKeys));
+  mov(variable(LastWhole), keys);
 }
 
 /// Offsets of the queries before the span, and when to change them.
 void AttentionTiles::emitFirstOffsets() {
-  const auto bitsOf = [](float value) {
-    int32_t bits;
-    std::memcpy(&bits, &value, sizeof(bits));
-    return bits;
-  };
   const auto setLimits = [&](float sum, float score) {
-    mov(dword[scratch + size_t(variablesOffset + 8 * SmallestSum)],
-        bitsOf(sum));
-    mov(dword[scratch + size_t(variablesOffset + 8 * SmallestScore)],
-        bitsOf(score));
+    for (auto [limit, value] :
+         {std::pair(SmallestSum, sum), std::pair(SmallestScore, score)}) {
+      int32_t bits;
+      std::memcpy(&bits, &value, sizeof(bits));
+      mov(floatVariable(limit), bits);
+    }
   };
-  const RegExp offsets = scratch + size_t(rowOffsetsOffset);
   Label laterSpan, done;
-  if (shape.window < 0) {
+  if (hasSpans()) {
     cmp(variable(SpanKey), 0);
     jne(laterSpan);
   }
   clear(vec(0));
   for (int half = 0; half < 2; ++half)
-    vmovups(vectorAt(offsets, half), vec(0));
+    vmovups(vectorAt(rowOffsets(), half), vec(0));
   setLimits(kSmallestSum, kSmallestScore);
-  if (shape.window < 0) {
-    jmp(done);
-    // What the first span found is enough that small scores may vanish.
-    L(laterSpan);
-    mov(pointer, variable(State));
-    for (int half = 0; half < 2; ++half) {
-      vmovups(vec(0), vectorAt(pointer + size_t(2 * steps * kPairBytes +
-                                                kRowFloatsBytes),
-                               half));
-      vmovups(vectorAt(offsets, half), vec(0));
-    }
-    setLimits(0.0f, -std::numeric_limits<float>::infinity());
-    L(done);
-  }
-}
-
-/// Jumps if the sum of a query is out of its limits, or a word too large.
-void AttentionTiles::emitCheck(Label &failed) {
-  const uint8_t atMost = 2, atLeast = 13; // ordered
-  const Opmask within[2] = {k2, k3};
-  for (int half = 0; half < 2; ++half) {
-    vmovups(vec(half), vectorAt(scratch + size_t(rowSumsOffset), half));
-    vcmpps(within[half], vec(half), constant(kLargestSum), atMost);
-    vcmpps(within[half] | within[half], vec(half),
-           ptr_b[scratch + size_t(variablesOffset + 8 * SmallestSum)], atLeast);
-  }
-  kunpckwd(k2, k3, k2);
-  kmovd(temp.cvt32(), k2);
-  not_(temp.cvt32());
-  test(dword[scratch + size_t(variablesOffset + 8 * TileMask)], temp.cvt32());
-  jnz(failed);
-  if (!isBf16())
+  if (!hasSpans())
     return;
-  vpmovw2m(k2, Zmm(Signs));
-  kortestd(k2, k2);
-  jnz(failed);
+  jmp(done);
+  // Beside what the first span found, small scores may vanish.
+  L(laterSpan);
+  mov(pointer, variable(State));
+  for (int half = 0; half < 2; ++half) {
+    vmovups(vec(0), vectorAt(stateOffsets(), half));
+    vmovups(vectorAt(rowOffsets(), half), vec(0));
+  }
+  setLimits(0.0f, -std::numeric_limits<float>::infinity());
+  L(done);
 }
 
 /// values, sums += what the spans before have left, times 2^(the change of the
 /// offset).
 void AttentionTiles::emitAddSpansBefore() {
-  const int stateSums = 2 * steps * kPairBytes;
-  const RegExp factors = scratch + size_t(factorsOffset);
   mov(pointer, variable(State));
   for (int half = 0; half < 2; ++half) {
     const Vec factor = vec(0), sum = vec(1);
-    vmovups(factor, vectorAt(scratch + size_t(rowOffsetsOffset), half));
-    vsubps(factor, factor,
-           vectorAt(pointer + size_t(stateSums + kRowFloatsBytes), half));
+    vmovups(factor, vectorAt(rowOffsets(), half));
+    vsubps(factor, factor, vectorAt(stateOffsets(), half));
     if (isBf16())
       vmulps(factor, factor, constant(1 / kWordUnit));
     broadcastConstant(sum, 1.0f);
     vscalefps(factor, sum, factor);
-    vmovups(vectorAt(factors, half), factor);
-    vmovups(sum, vectorAt(scratch + size_t(rowSumsOffset), half));
-    vfmadd231ps(sum, factor, vectorAt(pointer + size_t(stateSums), half));
-    vmovups(vectorAt(scratch + size_t(rowSumsOffset), half), sum);
+    vmovups(vectorAt(factors(), half), factor);
+    vmovups(sum, vectorAt(rowSums(), half));
+    vfmadd231ps(sum, factor, vectorAt(stateSums(), half));
+    vmovups(vectorAt(rowSums(), half), sum);
   }
   Label nextRow;
-  xor_(rowsLeft, rowsLeft);
+  const Reg64 row = rowsLeft;
+  xor_(row, row);
   lea(place, ptr[valuesAt(0, 0)]);
   L(nextRow);
-  vbroadcastss(vec(0), dword[factors + rowsLeft * 4]);
+  vbroadcastss(vec(0), dword[factors() + row * 4]);
   for (int tile = 0; tile < 2 * steps; ++tile) {
     const size_t at = size_t(tile * kPairBytes);
     vmovups(vec(1), ptr[place + at]);
@@ -531,18 +356,20 @@ void AttentionTiles::emitAddSpansBefore() {
   }
   add(place, kTileRowBytes);
   add(pointer, kTileRowBytes);
-  inc(rowsLeft);
-  cmp(rowsLeft, kQueries);
+  inc(row);
+  cmp(row, kQueries);
   jb(nextRow);
 }
 
+/// Leaves values, sums and offsets to the next span.
 void AttentionTiles::emitKeepSpan() {
   Label nextRow;
   mov(pointer, variable(State));
-  // Sums and offsets lie one behind the other.
-  for (int i = 0; i < 4; ++i) {
-    vmovups(vec(i), vectorAt(scratch + size_t(rowSumsOffset), i));
-    vmovups(vectorAt(pointer + size_t(2 * steps * kPairBytes), i), vec(i));
+  for (int half = 0; half < 2; ++half) {
+    vmovups(vec(0), vectorAt(rowSums(), half));
+    vmovups(vectorAt(stateSums(), half), vec(0));
+    vmovups(vec(0), vectorAt(rowOffsets(), half));
+    vmovups(vectorAt(stateOffsets(), half), vec(0));
   }
   lea(place, ptr[valuesAt(0, 0)]);
   mov(rowsLeft, kQueries);
@@ -558,18 +385,17 @@ void AttentionTiles::emitKeepSpan() {
   jnz(nextRow);
 }
 
-/// Leaves values and sums to be written by emitFinishedRow, beside the first
-/// products of the next tile.
+/// Leaves values and sums to be written row by row, beside the first products
+/// of the next tile.
 void AttentionTiles::emitFinish() {
   for (int half = 0; half < 2; ++half) {
     broadcastConstant(vec(0), 1.0f);
-    vdivps(vec(0), vec(0), vectorAt(scratch + size_t(rowSumsOffset), half));
-    vmovups(vectorAt(scratch + size_t(factorsOffset), half), vec(0));
+    vdivps(vec(0), vec(0), vectorAt(rowSums(), half));
+    vmovups(vectorAt(factors(), half), vec(0));
   }
-  mov(temp, variable(TileOut));
-  mov(variable(FinishedOut), temp);
+  copy(FinishedOut, TileOut);
   mov(temp, variable(TileQueries));
-  shl(temp, 6);
+  imul(temp, temp, kTileRowBytes);
   lea(temp, ptr[valuesAt(0, 0) + temp]);
   mov(variable(FinishedEnd), temp);
 }
@@ -589,7 +415,7 @@ void AttentionTiles::emitFinishedRows() {
 /// both. Nothing behind the last row.
 void AttentionTiles::emitFinishedRow() {
   const int headSize = int(shape.headSize);
-  const int elementBytes = shape.outPlanes > 0 ? 2 : 4;
+  const Vec factor = vec(kFinishTemps);
   Label done;
   align(64);
   L(finishedRow);
@@ -599,855 +425,44 @@ void AttentionTiles::emitFinishedRow() {
     mov(temp.cvt32(), (1 << headSize % kTileRows) - 1);
     kmovw(k2, temp.cvt32());
   }
-  // A row of values has 64 bytes of each tile, and one factor.
-  mov(temp, number);
-  sub(temp, scratch);
+  // A row has 64 bytes of each tile of values, and 4 of the factors.
+  lea(temp, ptr[valuesAt(0, 0)]);
+  neg(temp);
+  add(temp, number);
   shr(temp, 4);
-  vbroadcastss(vec(FinishTemps),
-               dword[scratch + temp + (factorsOffset - valuesOffset / 16)]);
+  vbroadcastss(factor, dword[factors() + temp]);
   for (int tile = 0; tile * kTileRows < headSize; ++tile) {
-    const Vec value = vec(FinishTemps + 1 + tile % 4);
-    vmulps(value, vec(FinishTemps), ptr[number + size_t(tile * kPairBytes)]);
+    const Vec value = vec(kFinishTemps + 1 + tile % 4);
+    vmulps(value, factor, ptr[number + size_t(tile * kPairBytes)]);
     emitOutTile(value, tile);
   }
-  add(place, int(shape.ldo * elementBytes));
+  add(place, int(shape.ldo * outElementBytes));
   add(number, kTileRowBytes);
   L(done);
   ret();
 }
 
+/// Writes 16 dims of a row, or those that the head has. Changes `value`.
 void AttentionTiles::emitOutTile(const Vec &value, int tile) {
-  const int headSize = int(shape.headSize);
-  const bool whole = (tile + 1) * kTileRows <= headSize;
+  const bool whole = (tile + 1) * kTileRows <= shape.headSize;
+  const auto masked = [&](const Address &target) {
+    return whole ? target : target | k2;
+  };
   if (shape.outPlanes == 0) {
-    const Address target = ptr[place + size_t(tile * kTileRowBytes)];
-    if (whole)
-      vmovups(target, value);
-    else
-      vmovups(target | k2, value);
+    vmovups(masked(ptr[place + size_t(tile * kTileRows * 4)]), value);
     return;
   }
-  const Zmm term(FinishTemps + 5 + tile % 4);
+  const Zmm term(kFinishTemps + 5 + tile % 4);
   const Ymm words(term.getIdx());
   for (int plane = 0; plane < shape.outPlanes; ++plane) {
-    const Address target = ptr[place + size_t(plane * shape.outPlaneStride * 2 +
-                                              tile * kTileRows * 2)];
     vcvtneps2bf16(words, value);
-    if (whole)
-      vmovdqu16(target, words);
-    else
-      vmovdqu16(target | k2, words);
+    vmovdqu16(masked(ptr[place + size_t(plane * shape.outPlaneStride * 2 +
+                                        tile * kTileRows * 2)]),
+              words);
     if (plane + 1 < shape.outPlanes) {
       vpmovzxwd(term, words);
       vpslld(term, term, 16);
       vsubps(value, value, term);
     }
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// A run over a span of keys.
-//===----------------------------------------------------------------------===//
-
-void AttentionTiles::emitFirstBlock() {
-  mov(key, variable(FirstKey));
-  mov(blocksLeft, variable(Blocks));
-  imul(kBlock, key, int(packedRowBytes(shape)));
-  mov(vBlock, kBlock);
-  add(kBlock, variable(PackedK));
-  add(vBlock, variable(PackedV));
-  if (shape.window < 0) {
-    mov(fetchK, variable(FetchK));
-    mov(fetchV, variable(FetchV));
-  }
-}
-
-/// Subroutine: values and sums of the tile over its blocks of keys.
-void AttentionTiles::emitRun(Label &label, bool offsets) {
-  align(64);
-  L(label);
-  emitFirstBlock();
-  lea(freshRound, ptr[scratch + size_t(probabilitiesOffset)]);
-  lea(readyRound,
-      ptr[scratch + size_t(probabilitiesOffset + probabilityBytes)]);
-  lea(masks, ptr[rip + tables]);
-  if (isBf16()) {
-    vmovdqa64(Zmm(Corrections), ptr[masks + kCorrectionsAt]);
-    mov(temp.cvt32(), 0x3f803f80);
-    vpbroadcastd(Zmm(Ones), temp.cvt32());
-    broadcastConstant(vec(RoundWord), kRoundToInteger);
-    mov(temp.cvt32(), offsets ? -kWordOfOne : kRoundToIntegerBits - kWordOfOne);
-    vpbroadcastd(Zmm(WordBias), temp.cvt32());
-    clear(vec(Signs));
-    mov(temp, 0x5555555555555555);
-    kmovq(k1, temp);
-  } else {
-    for (int i = 0; i < int(std::size(kExp2)); ++i)
-      broadcastConstant(vec(Coefficients + i), kExp2[i]);
-    broadcastConstant(vec(Round), kRoundToInteger);
-    mov(temp.cvt32(), 0xffff0000);
-    vpbroadcastd(Zmm(HighWord), temp.cvt32());
-    mov(temp.cvt32(), 0x8000);
-    vpbroadcastd(Zmm(HalfWord), temp.cvt32());
-  }
-
-  // The round that may have fewer blocks is the first one.
-  std::vector<Label> firsts(roundBlocks);
-  Label nextRound, lastRound, done;
-  lea(temp, ptr[blocksLeft - 1]);
-  and_(temp, roundBlocks - 1);
-  for (int blocks = 1; blocks < roundBlocks; ++blocks) {
-    cmp(temp, blocks - 1);
-    je(firsts[blocks - 1]);
-  }
-  for (int blocks = roundBlocks; blocks > 0; --blocks) {
-    Label more;
-    L(firsts[blocks - 1]);
-    emitRound(blocks, 0, true, offsets);
-    sub(blocksLeft, blocks);
-    jnz(more);
-    emitRound(0, blocks, true, offsets);
-    jmp(done);
-    L(more);
-    emitRound(roundBlocks, blocks, true, offsets);
-    sub(blocksLeft, roundBlocks);
-    jz(lastRound);
-    if (blocks > 1)
-      jmp(nextRound);
-  }
-  align(64);
-  L(nextRound);
-  emitRound(roundBlocks, roundBlocks, false, offsets);
-  sub(blocksLeft, roundBlocks);
-  jnz(nextRound);
-  L(lastRound);
-  emitRound(0, roundBlocks, false, offsets);
-  L(done);
-  if (shape.window < 0) {
-    mov(variable(FetchK), fetchK);
-    mov(variable(FetchV), fetchV);
-  }
-  ret();
-}
-
-/// Scores of `fresh` blocks, and values of the `ready` blocks of the round
-/// before: the first ones of the run, or more.
-void AttentionTiles::emitRound(int fresh, int ready, bool firstValues,
-                               bool offsets) {
-  xchg(freshRound, readyRound);
-  Steps round;
-  round.stored.resize(roundBlocks);
-  for (int i = 0; i < 4; ++i) {
-    pending[i].reset();
-    if (ready > 0 && !firstValues)
-      pending[i] = Sum{valuesAt(i / 2, 2 * (steps - 1) + i % 2), {}};
-  }
-
-  const bool firstRound = ready == 0;
-  std::vector<Unit> units = unitsOf(fresh, firstRound, false);
-  units.resize(units.size() - unitsLeft(fresh, firstRound));
-  if (ready > 0) {
-    round.left = unitsOf(ready, firstValues, true);
-    round.left.erase(round.left.begin(),
-                     round.left.end() -
-                         ptrdiff_t(unitsLeft(ready, firstValues)));
-  }
-
-  appendScores(round, fresh);
-  appendValues(round, ready, firstValues);
-  if (fresh == 0 || ready == 0)
-    appendStoresLeft(round);
-  const bool fetches = shape.window < 0 && fresh > 0 && !firstValues;
-  if (fetches)
-    addFetches(round);
-
-  if (firstRound) {
-    round.vectors.push_back({[this] {
-                               mov(place, variable(FinishedOut));
-                               lea(number, ptr[valuesAt(0, 0)]);
-                             },
-                             0, false});
-    for (int row = 0; row < kQueries; ++row)
-      round.vectors.push_back({[this] { call(finishedRow); }, 0, false});
-  }
-  for (const Unit &unit : round.left)
-    appendUnit(round, unit, offsets, 0);
-  for (const Unit &unit : units)
-    appendUnit(round, unit, offsets,
-               std::min(round.stored[unit.scores] + kLag, round.tiles.size()));
-  if (fresh == 0)
-    appendRowSums(round);
-  emitMerged(round);
-
-  if (firstRound)
-    mov(variable(FinishedEnd), 0);
-  if (fresh > 0) {
-    add(kBlock, fresh * blockBytes);
-    add(key, fresh * int(kTileKeys));
-  }
-  if (ready > 0)
-    add(vBlock, ready * blockBytes);
-  if (fetches)
-    emitFetched();
-}
-
-/// Lets the products of a round fetch a share of the next span.
-void AttentionTiles::addFetches(Steps &round) {
-  const size_t lines = size_t(fetchBytes / kTileRowBytes) * 2;
-  size_t line = 0;
-  for (size_t i = 0; i < round.tiles.size(); ++i)
-    for (; line < lines * (i + 1) / round.tiles.size(); ++line)
-      round.tiles[i].emit = [this, line, emit = round.tiles[i].emit] {
-        emit();
-        const Reg64 &base = line % 2 == 0 ? fetchK : fetchV;
-        prefetcht1(ptr[base + line / 2 * kTileRowBytes]);
-      };
-}
-
-/// Behind the end of the span, goes on with something that is there anyway.
-void AttentionTiles::emitFetched() {
-  Label more;
-  add(fetchK, fetchBytes);
-  add(fetchV, fetchBytes);
-  cmp(fetchK, variable(FetchEnd));
-  jb(more);
-  mov(variable(FetchEnd), 0);
-  mov(fetchK, scratch);
-  mov(fetchV, scratch);
-  L(more);
-}
-
-/// Emits both lists so that they advance alike, as far as one need not wait for
-/// the other.
-void AttentionTiles::emitMerged(const Steps &round) {
-  const size_t tiles = round.tiles.size(), vectors = round.vectors.size();
-  size_t tile = 0, vector = 0, units = 0;
-  while (tile < tiles || vector < vectors) {
-    const bool tileCan = tile < tiles && round.tiles[tile].units <= units;
-    const bool vectorCan =
-        vector < vectors && round.vectors[vector].tiles <= tile;
-    assert((tileCan || vectorCan) && "steps wait for each other");
-    if (tileCan && (!vectorCan || tile * vectors <= vector * tiles)) {
-      round.tiles[tile++].emit();
-    } else {
-      units += round.vectors[vector].endsUnit;
-      round.vectors[vector++].emit();
-    }
-  }
-}
-
-/// Products of queries and keys.
-void AttentionTiles::appendScores(Steps &round, int blocks) {
-  const auto query = [&](int half, int step, int plane) -> Operand {
-    return {(plane * steps + step) * 2 + half, queriesAt(half, step, plane),
-            false, 0};
-  };
-  const auto keys = [&](int block, int tile, int step, int plane) -> Operand {
-    const int index = (tile * steps + step) * planes + plane;
-    return {block * blockBytes + index,
-            kBlock + size_t(block * blockBytes + index * kTileBytes), true, 0};
-  };
-  const auto sumOf = [&](int block, int half, int tile) -> Sum {
-    const int scores = roundBlocks - blocks + block;
-    return {scoresAt(scores, half, tile), {}, scores};
-  };
-  for (int block = 0; block < blocks; ++block) {
-    if (queriesStay()) {
-      for (int tile = 0; tile < 2; ++tile) {
-        std::vector<Product> list;
-        for (int step = 0; step < steps; ++step)
-          for (int half = 0; half < 2; ++half)
-            list.push_back(
-                {half, query(half, step, 0), keys(block, tile, step, 0)});
-        const Sum sums[4] = {sumOf(block, 0, tile), sumOf(block, 1, tile)};
-        appendProducts(round, list, sums, {4, 5, 6, 7}, {2});
-      }
-      continue;
-    }
-    std::vector<Product> list;
-    int turn = 0;
-    for (int step = 0; step < steps; ++step)
-      for (const PlaneProduct &product : products) {
-        // From one product to the next the last tiles are the first ones.
-        for (int i = 0; i < 4; ++i) {
-          const int half = (i / 2 + turn) % 2, tile = (i % 2 + half) % 2;
-          list.push_back({2 * half + tile,
-                          query(half, step, product.activation),
-                          keys(block, tile, step, product.weight)});
-        }
-        ++turn;
-      }
-    const Sum sums[4] = {sumOf(block, 0, 0), sumOf(block, 0, 1),
-                         sumOf(block, 1, 0), sumOf(block, 1, 1)};
-    appendProducts(round, list, sums, {4}, {6, 7});
-  }
-}
-
-/// Products of probabilities and values, 32 dims at a time.
-void AttentionTiles::appendValues(Steps &round, int blocks, bool first) {
-  const auto unitsBefore = [&](int half, int block) {
-    for (size_t i = round.left.size(); i > 0; --i)
-      if (round.left[i - 1].half == half && round.left[i - 1].block == block)
-        return i;
-    return size_t(0);
-  };
-  for (int step = 0; blocks > 0 && step < steps; ++step) {
-    std::vector<Product> list;
-    int turn = 0;
-    for (int block = 0; block < blocks; ++block)
-      for (const PlaneProduct &product : products) {
-        for (int i = 0; i < 4; ++i) {
-          const int half = (i / 2 + turn) % 2, tile = (i % 2 + half) % 2;
-          const int p = (block * planes + product.activation) * 2 + half;
-          const int v = (step * planes + product.weight) * 2 + tile;
-          list.push_back(
-              {2 * half + tile,
-               {p, probabilitiesAt(readyRound, block, half, product.activation),
-                false, unitsBefore(half, block)},
-               {block * blockBytes + v,
-                vBlock + size_t(block * blockBytes + v * kTileBytes), true,
-                0}});
-        }
-        ++turn;
-      }
-    Sum sums[4];
-    for (int i = 0; i < 4; ++i) {
-      sums[i].target = valuesAt(i / 2, 2 * step + i % 2);
-      if (!first)
-        sums[i].start = sums[i].target;
-    }
-    appendProducts(round, list, sums, {4}, {6, 7});
-  }
-}
-
-/// Appends a step for each product, with loads of the operands that are not in
-/// a tile, and before the first product of a sum the store of the one that was
-/// in its tile. Of the operands in aTiles and bTiles the one that is needed
-/// last makes room.
-void AttentionTiles::appendProducts(Steps &round,
-                                    const std::vector<Product> &products,
-                                    const Sum (&sums)[4],
-                                    const std::vector<int> &aTiles,
-                                    const std::vector<int> &bTiles) {
-  struct Side {
-    std::vector<int> tiles;
-    std::vector<int> held; // ids, -1 if nothing
-  };
-  const auto sideOf = [](const std::vector<int> &tiles) -> Side {
-    return {tiles, std::vector<int>(tiles.size(), -1)};
-  };
-  Side aSide = sideOf(aTiles), bSide = sideOf(bTiles);
-  // Operands may take the places of sums that wait.
-  for (const std::vector<int> *tiles : {&aTiles, &bTiles})
-    for (int tile : *tiles)
-      if (tile < 4 && pending[tile])
-        appendStore(round, tile);
-  bool begun[4] = {};
-  for (size_t i = 0; i < products.size(); ++i) {
-    std::vector<Emit> loads;
-    const auto tileOf = [&](Side &side, const Operand Product::*operand) {
-      const Operand &wanted = products[i].*operand;
-      size_t best = 0, bestUse = 0;
-      for (size_t t = 0; t < side.tiles.size(); ++t) {
-        if (side.held[t] == wanted.id)
-          return side.tiles[t];
-        size_t use = i;
-        while (side.held[t] >= 0 && use < products.size() &&
-               (products[use].*operand).id != side.held[t])
-          ++use;
-        if (side.held[t] < 0)
-          use = products.size() + 1;
-        if (use > bestUse) {
-          best = t;
-          bestUse = use;
-        }
-      }
-      side.held[best] = wanted.id;
-      const Tmm tile(side.tiles[best]);
-      loads.push_back([this, tile, wanted] {
-        const Address at = ptr[wanted.at + tileRowBytes];
-        wanted.streamed ? tileloaddt1(tile, at) : tileloadd(tile, at);
-      });
-      return side.tiles[best];
-    };
-    const int b = tileOf(bSide, &Product::b), a = tileOf(aSide, &Product::a);
-    const Product &product = products[i];
-    const int sum = product.sum;
-    const bool begins = !begun[sum];
-    begun[sum] = true;
-    std::optional<Sum> store;
-    size_t units = std::max(product.a.units, product.b.units);
-    if (begins) {
-      store = pending[sum];
-      pending[sum] = sums[sum];
-      if (store)
-        units = std::max(units, noteStore(round, *store));
-    }
-    const std::optional<RegExp> start = sums[sum].start;
-    round.tiles.push_back({[=] {
-                             for (const Emit &load : loads)
-                               load();
-                             if (store)
-                               tilestored(ptr[store->target + tileRowBytes],
-                                          Tmm(sum));
-                             if (begins && start)
-                               tileloadd(Tmm(sum), ptr[*start + tileRowBytes]);
-                             else if (begins)
-                               tilezero(Tmm(sum));
-                             tdpbf16ps(Tmm(sum), Tmm(a), Tmm(b));
-                           },
-                           units});
-  }
-}
-
-/// Takes down that the next step stores a sum. Returns the units that must have
-/// read the scores in its place before.
-size_t AttentionTiles::noteStore(Steps &round, const Sum &sum) {
-  if (sum.scores < 0)
-    return 0;
-  round.stored[sum.scores] = round.tiles.size() + 1;
-  for (size_t i = round.left.size(); i > 0; --i)
-    if (round.left[i - 1].scores == sum.scores)
-      return i;
-  return 0;
-}
-
-/// Appends the store of a sum that waits in its tile.
-void AttentionTiles::appendStore(Steps &round, int sum) {
-  const RegExp target = pending[sum]->target;
-  const size_t units = noteStore(round, *pending[sum]);
-  pending[sum].reset();
-  round.tiles.push_back(
-      {[=] { tilestored(ptr[target + tileRowBytes], Tmm(sum)); }, units});
-}
-
-void AttentionTiles::appendStoresLeft(Steps &round) {
-  for (int sum = 0; sum < 4; ++sum)
-    if (pending[sum])
-      appendStore(round, sum);
-}
-
-/// The units of a round in their order. Bf16 keeps the sums of 16 queries in
-/// registers, except in the first round and in windows, where scores are few
-/// and those that are there come first.
-std::vector<AttentionTiles::Unit>
-AttentionTiles::unitsOf(int blocks, bool firstRound, bool ready) const {
-  const bool byHalf = isBf16() && !firstRound && shape.window < 0;
-  std::vector<Unit> units;
-  for (int i = 0; i < 2 * blocks; ++i) {
-    const int half = byHalf ? i / blocks : i % 2;
-    const int block = byHalf ? i % blocks : i / 2;
-    units.push_back({half, block, roundBlocks - blocks + block,
-                     int(kTileKeys) * (ready ? block - blocks : block),
-                     ready ? readyRound : freshRound, half == 0,
-                     firstRound && block == 0, !byHalf || block == 0,
-                     !byHalf || block == blocks - 1});
-  }
-  return units;
-}
-
-/// Units that a round leaves to the next one, the last ones.
-size_t AttentionTiles::unitsLeft(int blocks, bool firstRound) const {
-  if (blocks == 0)
-    return 0;
-  return size_t(isBf16() && firstRound && blocks > 1 ? 4 : 2);
-}
-
-void AttentionTiles::appendUnit(Steps &round, const Unit &unit, bool offsets,
-                                size_t tiles) {
-  const auto append = [&](Emit emit, bool endsUnit = false) {
-    round.vectors.push_back({std::move(emit), tiles, endsUnit});
-  };
-  if (shape.window >= 0)
-    append([=] { emitRowMasks(unit); });
-  else if (unit.firstOfBlock)
-    append([=] { emitMaskCheck(unit); });
-  if (isBf16() && unit.loads)
-    append([=] { emitSums(unit, true); });
-  for (int row = 0; row < kTileRows; ++row)
-    append(
-        [=] {
-          if (shape.window >= 0)
-            emitRowMask(unit, row);
-          if (isBf16())
-            emitProbabilityWords(unit, row, offsets);
-          else
-            emitProbabilityPlanes(unit, row, offsets);
-        },
-        row == kTileRows - 1 && !(isBf16() && unit.stores));
-  if (isBf16() && unit.stores)
-    append([=] { emitSums(unit, false); }, true);
-}
-
-/// Moves the sums of 16 queries from or to the workspace.
-void AttentionTiles::emitSums(const Unit &unit, bool load) {
-  for (int row = 0; row < kTileRows; ++row) {
-    const Vec sum = vec(RowSum0 + row);
-    const Address at =
-        vectorAt(scratch + size_t(sumsOffset + unit.half * kTileBytes), row);
-    if (load && unit.begins)
-      clear(sum);
-    else if (load)
-      vmovaps(sum, at);
-    else
-      vmovaps(at, sum);
-  }
-}
-
-/// The sum of each query, from those of its lanes.
-void AttentionTiles::appendRowSums(Steps &round) {
-  for (int half = 0; half < 2; ++half)
-    round.vectors.push_back(
-        {[=] {
-           emitReducedRows(half, sumsOffset, false);
-           vmovups(vectorAt(scratch + size_t(rowSumsOffset), half), vec(0));
-         },
-         0, false});
-}
-
-/// x = the scores of a query, with its offset if there are any.
-void AttentionTiles::emitScoresIn(const Unit &unit, int row, bool offsets,
-                                  const Vec (&x)[2], const Vec &temp) {
-  if (offsets)
-    vbroadcastss(temp, dword[scratch + size_t(rowOffsetsOffset) +
-                             size_t(4 * (unit.half * kTileRows + row))]);
-  for (int tile = 0; tile < 2; ++tile) {
-    const Address at = vectorAt(scoresAt(unit.scores, unit.half, tile), row);
-    if (offsets)
-      vaddps(x[tile], temp, at);
-    else
-      vmovaps(x[tile], at);
-  }
-}
-
-/// Scores become bf16 words as integers, where the bits below the exponent are
-/// f of 1 + f instead of 2^f: a table of the difference by the upper six of
-/// their seven bits corrects that. Words below zero become zero. Those that are
-/// too large have a sign or are NaN; so have scores below -2^23 or so, where
-/// rounding by an addition fails. With offsets such scores count.
-void AttentionTiles::emitProbabilityWords(const Unit &unit, int row,
-                                          bool offsets) {
-  const int temps = WordTemps + 3 * (row % 2);
-  const Zmm words(temps), correction(temps + 1);
-  const Vec scores[2] = {words, correction};
-  if (offsets) {
-    emitScoresIn(unit, row, true, scores, vec(temps + 2));
-    for (const Vec &score : scores)
-      vcvtps2dq(score, score);
-  } else {
-    for (int tile = 0; tile < 2; ++tile)
-      vaddps(scores[tile], vec(RoundWord),
-             vectorAt(scoresAt(unit.scores, unit.half, tile), row));
-  }
-  for (const Vec &score : scores)
-    vpsubd(score, score, vec(WordBias));
-  vpackusdw(words, words, correction);
-  vpsrlw(correction, words, 1);
-  vpermb(correction | k1 | T_z, correction, Zmm(Corrections));
-  if (shape.window >= 0)
-    vpsubw(words | k2 | T_z, words, correction);
-  else
-    vpsubw(words, words, correction);
-  vpord(Zmm(Signs), Zmm(Signs), words);
-  vmovdqa64(
-      vectorAt(probabilitiesAt(unit.target, unit.block, unit.half, 0), row),
-      words);
-  vdpbf16ps(Zmm(RowSum0 + row), words, Zmm(Ones));
-}
-
-/// p = 2^x; n is left with the integer nearest to x. Too small an x gives 0.
-void AttentionTiles::emitPowersOf2(const Vec (&x)[2], const Vec (&n)[2],
-                                   const Vec (&p)[2]) {
-  const int degree = int(std::size(kExp2)) - 1;
-  const auto coefficient = [&](int i) { return vec(Coefficients + i); };
-  for (int i = 0; i < 2; ++i)
-    vaddps(n[i], x[i], vec(Round));
-  for (int i = 0; i < 2; ++i)
-    vsubps(n[i], n[i], vec(Round));
-  for (int i = 0; i < 2; ++i)
-    vsubps(x[i], x[i], n[i]);
-  for (int i = 0; i < 2; ++i)
-    vmovaps(p[i], coefficient(degree));
-  for (int power = degree - 1; power >= 0; --power)
-    for (int i = 0; i < 2; ++i)
-      vfmadd213ps(p[i], x[i], coefficient(power));
-  const Opmask seen[2] = {k2, k3};
-  for (int i = 0; i < 2; ++i)
-    if (shape.window >= 0)
-      vscalefps(p[i] | seen[i] | T_z, p[i], n[i]);
-    else
-      vscalefps(p[i], p[i], n[i]);
-}
-
-/// Planes of probabilities are cut off, not rounded, but for the last one of
-/// two; three of them are exact.
-void AttentionTiles::emitProbabilityPlanes(const Unit &unit, int row,
-                                           bool offsets) {
-  const size_t at = size_t(row * kTileRowBytes);
-  const int temps = PowerTemps + 6 * (row % 2);
-  const Vec x[2] = {vec(temps), vec(temps + 1)};
-  const Vec n[2] = {vec(temps + 2), vec(temps + 3)};
-  const Vec rest[2] = {vec(temps + 4), vec(temps + 5)};
-  emitScoresIn(unit, row, offsets, x, n[0]);
-  emitPowersOf2(x, n, rest);
-  const Address sum =
-      ptr[scratch + size_t(sumsOffset + unit.half * kTileBytes) + at];
-  if (unit.begins) {
-    vaddps(n[0], rest[0], rest[1]);
-  } else {
-    vmovaps(n[0], sum);
-    vaddps(n[0], n[0], rest[0]);
-    vaddps(n[0], n[0], rest[1]);
-  }
-  vmovaps(sum, n[0]);
-  for (int plane = 0; plane < planes; ++plane) {
-    const bool last = plane == planes - 1;
-    if (last && planes == 2)
-      for (int i = 0; i < 2; ++i)
-        vpaddd(rest[i], rest[i], vec(HalfWord));
-    for (int i = 0; i < 2; ++i)
-      vpandd(x[i], rest[i], vec(HighWord));
-    // Words of the first vector below those of the second one.
-    vpsrld(n[0], x[0], 16);
-    vpord(n[0], n[0], x[1]);
-    vmovdqa64(
-        ptr[probabilitiesAt(unit.target, unit.block, unit.half, plane) + at],
-        n[0]);
-    if (!last)
-      for (int i = 0; i < 2; ++i)
-        vsubps(rest[i], rest[i], x[i]);
-  }
-}
-
-/// Where a window ends or begins: masks for the queries of a unit.
-void AttentionTiles::emitRowMasks(const Unit &unit) {
-  const auto clamp = [&](const Reg64 &value, int low, int high) {
-    mov(temp, high);
-    cmp(value, temp);
-    cmovg(value, temp);
-    mov(temp, low);
-    cmp(value, temp);
-    cmovl(value, temp);
-  };
-  const int window = int(shape.window);
-  // The last key of the sequence, relative to the block.
-  mov(seenKeys, variable(Keys));
-  sub(seenKeys, key);
-  sub(seenKeys, unit.keyOffset + 1);
-  clamp(seenKeys, 0, kLastMask);
-  mov(seenKeys.cvt32(), dword[masks + seenKeys * 4 + kUpToAt]);
-  // The first and the last key that the tile's first query sees.
-  mov(place, variable(TilePosition));
-  sub(place, key);
-  sub(place, unit.keyOffset);
-  lea(number, ptr[place - window]);
-  add(place, window);
-  clamp(place, kFirstMask, kLastMask - (kQueries - 1));
-  clamp(number, kFirstMask, kLastMask - (kQueries - 1));
-}
-
-/// Masks of a query, for its words or for its two vectors.
-void AttentionTiles::emitRowMask(const Unit &unit, int row) {
-  const int at = 4 * (unit.half * kTileRows + row);
-  const Reg32 seen = temp.cvt32();
-  mov(seen, dword[masks + place * 4 + (kUpToAt + at)]);
-  and_(seen, dword[masks + number * 4 + (kFromAt + at)]);
-  and_(seen, seenKeys.cvt32());
-  kmovd(k2, seen);
-  if (!isBf16())
-    kshiftrd(k3, k2, kTileRows);
-}
-
-/// Masks the scores of the block if it has keys behind the last one.
-void AttentionTiles::emitMaskCheck(const Unit &unit) {
-  Label done;
-  lea(temp, ptr[key + unit.keyOffset]);
-  cmp(temp, variable(LastWhole));
-  jle(done);
-  lea(place, ptr[scoresAt(unit.scores, 0, 0)]);
-  call(mask);
-  L(done);
-}
-
-/// Subroutine: of the scores at `place`, of the block of keys from `temp` on,
-/// replaces those that a query may not see.
-void AttentionTiles::emitMask() {
-  const Zmm keys[2] = {Zmm(MaskTemps), Zmm(MaskTemps + 1)};
-  const Zmm first(MaskTemps + 2), last(MaskTemps + 3), lastKey(MaskTemps + 4);
-  const Zmm scores(MaskTemps + 5);
-  const uint8_t atMost = 2, atLeast = 5;
-  align(64);
-  L(mask);
-  // All relative to the block.
-  vmovdqa64(keys[0], ptr[rip + tables + kCountAt]);
-  mov(number.cvt32(), kTileRows);
-  vpbroadcastd(keys[1], number.cvt32());
-  vpaddd(keys[1], keys[1], keys[0]);
-  mov(number, variable(Keys));
-  dec(number);
-  sub(number, temp);
-  vpbroadcastd(lastKey, number.cvt32());
-  if (shape.window >= 0) {
-    mov(number, variable(TilePosition));
-    sub(number, temp);
-    add(number, int(shape.window));
-    vpbroadcastd(last, number.cvt32());
-    sub(number, 2 * int(shape.window));
-    vpbroadcastd(first, number.cvt32());
-  }
-  mov(number.cvt32(), 1);
-  Label nextRow;
-  mov(number, kQueries);
-  L(nextRow);
-  if (shape.window >= 0)
-    vpminsd(scores, last, lastKey);
-  else
-    vmovdqa64(scores, lastKey);
-  const Opmask seen[2] = {k2, k3};
-  for (int tile = 0; tile < 2; ++tile) {
-    vpcmpd(seen[tile], keys[tile], scores, atMost);
-    if (shape.window >= 0)
-      vpcmpd(seen[tile] | seen[tile], keys[tile], first, atLeast);
-  }
-  for (int tile = 0; tile < 2; ++tile) {
-    const Address at = ptr[place + size_t(tile * kPairBytes)];
-    broadcastConstant(scores, isBf16() ? kMaskedWords : kMaskedPower);
-    vmovaps(scores | seen[tile], at);
-    vmovaps(at, scores);
-  }
-  if (shape.window >= 0) {
-    vpaddd(first, first, constant(int32_t(1)));
-    vpaddd(last, last, constant(int32_t(1)));
-  }
-  add(place, kTileRowBytes);
-  dec(number);
-  jnz(nextRow);
-  ret();
-}
-
-/// Subroutine: finds the largest score of each query in the span, and changes
-/// the offsets of those for which it is far from 0.
-void AttentionTiles::emitMaxima() {
-  align(64);
-  L(maxima);
-  emitFirstBlock();
-  const RegExp largest = scratch + size_t(probabilitiesOffset);
-  broadcastConstant(vec(0), std::numeric_limits<float>::lowest());
-  for (int row = 0; row < kQueries; ++row)
-    vmovaps(vectorAt(largest, row), vec(0));
-
-  Label nextBlock, nextRow, whole;
-  L(nextBlock);
-  Steps round;
-  round.stored.resize(roundBlocks);
-  appendScores(round, 1);
-  appendStoresLeft(round);
-  emitMerged(round);
-  const int scores = roundBlocks - 1;
-  if (shape.window < 0) {
-    cmp(key, variable(LastWhole));
-    jle(whole);
-  }
-  mov(temp, key);
-  lea(place, ptr[scoresAt(scores, 0, 0)]);
-  call(mask);
-  L(whole);
-  lea(place, ptr[scoresAt(scores, 0, 0)]);
-  lea(pointer, ptr[largest]);
-  mov(rowsLeft, kQueries);
-  L(nextRow);
-  vmovaps(vec(0), ptr[pointer]);
-  vmaxps(vec(0), vec(0), ptr[place]);
-  vmaxps(vec(0), vec(0), ptr[place + kPairBytes]);
-  vmovaps(ptr[pointer], vec(0));
-  add(place, kTileRowBytes);
-  add(pointer, kTileRowBytes);
-  dec(rowsLeft);
-  jnz(nextRow);
-  add(kBlock, blockBytes);
-  add(key, int(kTileKeys));
-  dec(blocksLeft);
-  jnz(nextBlock);
-
-  // Where no key is seen, or all are NaN, there is no largest score.
-  const float masked = isBf16() ? kMaskedWords / kWordUnit : kMaskedPower;
-  const uint8_t above = 0x1e, below = 0x11; // false for NaN
-  for (int half = 0; half < 2; ++half) {
-    const Vec score = vec(0), offset = vec(1);
-    emitReducedRows(half, probabilitiesOffset, true);
-    vaddps(score, score, vectorAt(scratch + size_t(rowOffsetsOffset), half));
-    if (isBf16())
-      vmulps(score, score, constant(1 / kWordUnit));
-    vcmpps(k2, score, constant(kLargestScore), above);
-    vcmpps(k3, score,
-           ptr_b[scratch + size_t(variablesOffset + 8 * SmallestScore)], below);
-    vcmpps(k3 | k3, score, constant(masked / 2), above);
-    korw(k2, k2, k3);
-    vrndscaleps(Zmm(0), Zmm(0), 8); // to nearest even
-    const Address offsets = vectorAt(scratch + size_t(rowOffsetsOffset), half);
-    vmovups(offset, offsets);
-    vfnmadd231ps(offset | k2, score, constant(isBf16() ? kWordUnit : 1.0f));
-    vmovups(offsets, offset);
-  }
-  ret();
-}
-
-/// vec(0) = the sums, or maxima, of 16 rows of 16 floats of a half.
-void AttentionTiles::emitReducedRows(int half, int offset, bool maximum) {
-  const RegExp rows = scratch + size_t(offset + half * kTileBytes);
-  // vec(i) = vec(i) and vec(j), interleaved somehow and combined.
-  const Vec temp = vec(16);
-  const auto combine = [&](int target, const Vec &x, const Vec &y) {
-    if (maximum)
-      vmaxps(vec(target), x, y);
-    else
-      vaddps(vec(target), x, y);
-  };
-  for (int row = 0; row < kTileRows; ++row)
-    vmovaps(vec(row), vectorAt(rows, row));
-  for (int i = 0; i < 16; i += 2) {
-    vunpcklps(temp, vec(i), vec(i + 1));
-    vunpckhps(vec(i + 1), vec(i), vec(i + 1));
-    combine(i, temp, vec(i + 1));
-  }
-  for (int i = 0; i < 16; i += 4) {
-    vunpcklpd(temp, vec(i), vec(i + 2));
-    vunpckhpd(vec(i + 2), vec(i), vec(i + 2));
-    combine(i, temp, vec(i + 2));
-  }
-  for (int distance : {4, 8})
-    for (int i = 0; i < 16; i += 2 * distance) {
-      vshuff32x4(Zmm(16), Zmm(i), Zmm(i + distance), 0x88);
-      vshuff32x4(Zmm(i + distance), Zmm(i), Zmm(i + distance), 0xdd);
-      combine(i, temp, vec(i + distance));
-    }
-}
-
-void AttentionTiles::emitTables() {
-  align(64);
-  L(tables);
-  // f of the word minus that of 2^f, for two values of f next to each other.
-  for (int i = 0; i < 64; ++i) {
-    double sum = 0;
-    for (int word : {2 * i, 2 * i + 1})
-      sum += word - kWordUnit * (std::exp2(word / double(kWordUnit)) - 1);
-    db(uint8_t(std::lround(sum / 2)));
-  }
-  for (uint32_t i = 0; i < kTileRows; ++i)
-    dd(i);
-  dd(kControl);
-  const auto masksOf = [&](bool upTo) {
-    for (int limit = kFirstMask; limit <= kLastMask; ++limit) {
-      uint32_t seen = 0;
-      for (int i = 0; i < int(kTileKeys); ++i) {
-        const int key = isBf16() ? int(probabilityKey(shape.arithmetic, i)) : i;
-        seen |= uint32_t(upTo ? key <= limit : key >= limit) << i;
-      }
-      dd(seen);
-    }
-  };
-  if (shape.window >= 0) {
-    masksOf(true);
-    masksOf(false);
   }
 }
