@@ -24,6 +24,12 @@ static constexpr int kStepBytes = int(kPanelColumns * sizeof(float));
 static constexpr int kPageLines = 18;
 static constexpr int kPageBytes = 4096;
 
+// The last group fetches weights behind b, as many lines as it has itself up to
+// three times this number, unless there are so few rows that weights come
+// slower than they are used: then they may be another thread's.
+static constexpr int64_t kMaxLengthBehind = 1024;
+static constexpr int kMinRowsToFetchBehind = 48;
+
 // Vectors whose activations are computed side by side.
 static constexpr int kLanesAtOnce = 4;
 
@@ -35,6 +41,11 @@ static constexpr int kWideChains = 12;
 namespace {
 /// 8-byte places on the stack.
 enum Local {
+  // Of the arguments.
+  A,
+  Rows,
+  CPanelBytes,
+  // Of the place in the loops.
   PanelsLeft,
   ChunksLeft, // from the chunk at hand on
   ChunkA,     // first row of a, at the chunk's first k
@@ -103,7 +114,7 @@ bool LinearF32::generate(std::vector<uint8_t> &code, std::string &error) {
   // The panels that a group size leaves over go to the next smaller one.
   for (int rows = 1; panelsForRows(rows) > row.panelTile; ++rows) {
     Label otherRows;
-    cmp(qword[args + offsetof(LinearArgs, rows)], rows);
+    cmp(local(Rows), rows);
     jne(otherRows);
     emitGroups(panelsForRows(rows), rows);
     L(otherRows);
@@ -120,7 +131,11 @@ bool LinearF32::generate(std::vector<uint8_t> &code, std::string &error) {
 }
 
 void LinearF32::emitArguments() {
+  const Reg64 args = rdi;
   const std::pair<Local, size_t> copies[] = {
+      {A, offsetof(LinearArgs, a)},
+      {Rows, offsetof(LinearArgs, rows)},
+      {CPanelBytes, offsetof(LinearArgs, cPanelBytes)},
       {PanelsLeft, offsetof(LinearArgs, panels)},
       {ChunkB, offsetof(LinearArgs, b)},
       {GroupC, offsetof(LinearArgs, c)},
@@ -132,7 +147,7 @@ void LinearF32::emitArguments() {
   }
   // The tiles of a chunk fetch equal shares of the next one. This is before
   // rax, rcx and rdx, which div needs, get their meaning.
-  mov(rax, ptr[args + offsetof(LinearArgs, rows)]);
+  mov(rax, local(Rows));
   add(rax, row.rowTile - 1);
   xor_(edx, edx);
   mov(ecx, row.rowTile);
@@ -157,7 +172,7 @@ void LinearF32::emitGroups(int panels, int maxRows) {
     cmp(local(PanelsLeft), panels + 1);
     je(tooFewPanels);
   }
-  mov(temp, ptr[args + offsetof(LinearArgs, a)]);
+  mov(temp, local(A));
   mov(local(ChunkA), temp);
   mov(local(ChunksLeft), int(chunks));
 
@@ -170,7 +185,7 @@ void LinearF32::emitGroups(int panels, int maxRows) {
     mov(temp, local(GroupResidual));
     mov(local(TileResidual), temp);
   }
-  mov(rowsLeft, ptr[args + offsetof(LinearArgs, rows)]);
+  mov(rowsLeft, local(Rows));
   L(nextTile);
   cmp(rowsLeft, 2 * maxRows);
   jb(lastTile);
@@ -210,8 +225,7 @@ void LinearF32::emitGroups(int panels, int maxRows) {
   add(local(ChunkB),
       int(panels * panelBytes -
           (chunks > 1 ? chunks * kChunkLength * kStepBytes : 0)));
-  mov(temp, ptr[args + offsetof(LinearArgs, cPanelBytes)]);
-  imul(temp, temp, panels);
+  imul(temp, local(CPanelBytes), panels);
   add(local(GroupC), temp);
   if (shape.bias)
     add(local(GroupBias), panels * kStepBytes);
@@ -222,8 +236,8 @@ void LinearF32::emitGroups(int panels, int maxRows) {
   L(tooFewPanels);
 }
 
-/// Points `prefetch` at what follows the chunk at hand: the group's next chunk,
-/// or the first one of the next group.
+/// Points `prefetch` at what comes behind the chunk at hand: the group's next
+/// chunk, the first one of the next group, or the weights of another linear.
 void LinearF32::emitPrefetchOfNextChunk(int panels) {
   const auto setTarget = [&](int64_t distance, int64_t length) {
     mov(prefetch, local(ChunkB));
@@ -236,7 +250,9 @@ void LinearF32::emitPrefetchOfNextChunk(int panels) {
         emitPrefetchStep(panels, page * kPageBytes);
   };
   const int64_t chunkBytes = kChunkLength * kStepBytes;
+  const int64_t toNextGroup = panels * panelBytes - (chunks - 1) * chunkBytes;
   Label lastChunk, lastGroup, done;
+  mov(prefetchStride, bPanelBytes);
   if (chunks > 1) {
     cmp(local(ChunksLeft), 1);
     je(lastChunk);
@@ -246,11 +262,15 @@ void LinearF32::emitPrefetchOfNextChunk(int panels) {
   }
   cmp(local(PanelsLeft), panels);
   je(lastGroup);
-  setTarget(panels * panelBytes - (chunks - 1) * chunkBytes,
-            chunks > 1 ? kChunkLength : shape.k);
+  setTarget(toNextGroup, chunks > 1 ? kChunkLength : shape.k);
   jmp(done);
   L(lastGroup);
   mov(local(PrefetchEnd), 0);
+  cmp(local(Rows), kMinRowsToFetchBehind);
+  jb(done);
+  const int64_t length = std::min(lastChunkLength, kMaxLengthBehind);
+  mov(prefetchStride, length * kStepBytes);
+  setTarget(toNextGroup, length);
   L(done);
 }
 
@@ -364,7 +384,7 @@ void LinearF32::emitStep(Tile tile, int k) {
 void LinearF32::emitPrefetchStep(int panels, int offset) {
   for (int panel = 0; panel < std::min(panels, row.panelTile); ++panel)
     prefetcht1(panel == 0 ? ptr[prefetch + offset]
-                          : ptr[prefetch + bPanelBytes * panel + offset]);
+                          : ptr[prefetch + prefetchStride * panel + offset]);
 }
 
 void LinearF32::emitEpilogue(Tile tile) {
@@ -465,7 +485,7 @@ void LinearF32::emitSums(Tile tile, bool load) {
           vmovups(place, sum);
       }
     if (panel + 1 < tile.panels)
-      add(temp, ptr[args + offsetof(LinearArgs, cPanelBytes)]);
+      add(temp, local(CPanelBytes));
   }
 }
 
@@ -484,6 +504,6 @@ void LinearF32::emitGatedResults(Tile tile) {
         vextractf64x4(place, Zmm(result - 1), 1);
     }
     if (panel + 1 < tile.panels)
-      add(temp, ptr[args + offsetof(LinearArgs, cPanelBytes)]);
+      add(temp, local(CPanelBytes));
   }
 }

@@ -34,6 +34,9 @@ namespace encast {
 ///         for each k: multiply; fetch a share of the next chunk into the L2
 ///         behind the last chunk: bias, activation, residual in registers
 ///
+/// The last group fetches what lies behind b: artifacts hold weights in the
+/// order of their use.
+///
 /// The rows left after the full tiles are dealt with in one or two tiles of
 /// nearly the same height, so that none is too low to hide the latency of FMA.
 ///
@@ -99,7 +102,7 @@ private:
   std::map<std::pair<int, int>, Xbyak::Label> tiles;
 
   // Each register has one meaning for the whole kernel.
-  const Xbyak::Reg64 args = rdi;
+  const Xbyak::Reg64 prefetchStride = rdi;   // bytes between its panels
   const Xbyak::Reg64 a[3] = {rax, rbx, rcx}; // rows 0, 3 and 6 of the tile
   const Xbyak::Reg64 aRowBytes = rdx;
   const Xbyak::Reg64 b[3] = {r8, r9, r10}; // panels 0, 3 and 6 of the group
