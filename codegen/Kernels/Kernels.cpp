@@ -208,8 +208,7 @@ bool encast::generateLinear(const KernelRow &row, const LinearShape &shape,
 }
 
 /// What only the f32 kernel does, and what it does not.
-static bool checkF32Attention(const KernelRow &row,
-                              const AttentionShape &shape,
+static bool checkF32Attention(const KernelRow &row, const AttentionShape &shape,
                               std::string &error) {
   return checkRange(row, "ldo", shape.ldo, shape.queryHeads * shape.headSize,
                     kMaxOutStride, error) &&
@@ -227,9 +226,8 @@ static bool checkPlanes(const KernelRow &row, const char *what,
                         int64_t rowStride, int64_t stride, int64_t planes,
                         int64_t columns, std::string &error) {
   const std::string name = what;
-  return (planes == 1 ||
-          checkRange(row, ("plane stride of " + name).c_str(), stride, columns,
-                     kMaxTileStride, error)) &&
+  return (planes == 1 || checkRange(row, ("plane stride of " + name).c_str(),
+                                    stride, columns, kMaxTileStride, error)) &&
          checkRange(row, ("row stride of " + name).c_str(), rowStride,
                     (planes - 1) * stride + columns, kMaxTileStride, error);
 }
