@@ -210,6 +210,90 @@ TEST(AttentionShapes, ThatTheKernelDoesNotHaveAreRefused) {
             "attention_f32_24_avx2: has no keys and values to pack");
 }
 
+std::string attentionError(const char *row, const AttentionShape &shape) {
+  std::vector<uint8_t> code;
+  std::string error;
+  EXPECT_FALSE(generateAttention(*findKernelRow(row), shape, code, error));
+  EXPECT_TRUE(code.empty());
+  return error;
+}
+
+TEST(TileAttentionShapes, OutOfRangeAreRefusedWithNameLimitAndValue) {
+  const char *const row = "attention_bf16x3_32_amx";
+  AttentionShape shape;
+  EXPECT_EQ(attentionError(row, shape),
+            "attention_bf16x3_32_amx: arithmetic is f32, expected bf16x3");
+  shape.arithmetic = Arithmetic::Bf16x3;
+  shape.headSize = 40;
+  shape.queryHeads = 2;
+  shape.qPlaneStride = 127;
+  EXPECT_EQ(attentionError(row, shape), "attention_bf16x3_32_amx: plane stride "
+                                        "of q is 127, expected 128 to 1048576");
+  shape.qPlaneStride = 128;
+  shape.ldq = 255;
+  EXPECT_EQ(attentionError(row, shape), "attention_bf16x3_32_amx: row stride "
+                                        "of q is 255, expected 256 to 1048576");
+  shape.ldq = 256;
+  shape.ldo = 79;
+  EXPECT_EQ(attentionError(row, shape), "attention_bf16x3_32_amx: row stride "
+                                        "of out is 79, expected 80 to 1048576");
+  shape.outPlanes = 4;
+  EXPECT_EQ(attentionError(row, shape),
+            "attention_bf16x3_32_amx: planes of out is 4, expected 0 to 3");
+  shape.outPlanes = 2;
+  shape.outPlaneStride = 79;
+  EXPECT_EQ(attentionError(row, shape), "attention_bf16x3_32_amx: plane stride "
+                                        "of out is 79, expected 80 to 1048576");
+  shape.outPlaneStride = 80;
+  EXPECT_EQ(attentionError(row, shape),
+            "attention_bf16x3_32_amx: row stride of out is 79, expected 160 to "
+            "1048576");
+  shape.ldo = 160;
+  shape.scale = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(attentionError(row, shape),
+            "attention_bf16x3_32_amx: scale is nan, expected a finite number");
+}
+
+TEST(AttentionPackShapes, OutOfRangeAreRefusedWithNameLimitAndValue) {
+  const char *const row = "attention_pack_bf16x3_avx512";
+  AttentionShape shape;
+  shape.arithmetic = Arithmetic::Bf16x3;
+  shape.headSize = 40;
+  shape.kvPlaneStride = 63;
+  EXPECT_EQ(attentionError(row, shape),
+            "attention_pack_bf16x3_avx512: plane stride of k and v is 63, "
+            "expected 64 to 1048576");
+  shape.kvPlaneStride = 64;
+  shape.ldkv = 127;
+  EXPECT_EQ(attentionError(row, shape),
+            "attention_pack_bf16x3_avx512: row stride of k and v is 127, "
+            "expected 128 to 1048576");
+}
+
+TEST(TileAttentionShapes, AtTheLimitsAreGenerated) {
+  for (KernelFamily family :
+       {KernelFamily::TileAttention, KernelFamily::AttentionPack})
+    for (Arithmetic arithmetic :
+         {Arithmetic::Bf16, Arithmetic::Bf16x3, Arithmetic::Bf16x6})
+      for (int64_t window : {-1, 1 << 30})
+        for (const KernelRow &row : rowsOfFamily(family, arithmetic)) {
+          AttentionShape shape;
+          shape.arithmetic = arithmetic;
+          shape.headSize = 256;
+          shape.queryHeads = 1024;
+          shape.window = window;
+          shape.ldq = shape.ldo = shape.ldkv = 1048576;
+          shape.qPlaneStride = shape.outPlaneStride = 262144;
+          shape.kvPlaneStride = 262144;
+          shape.outPlanes = 3;
+          std::vector<uint8_t> code;
+          std::string error;
+          EXPECT_TRUE(generateAttention(row, shape, code, error)) << error;
+          EXPECT_FALSE(code.empty());
+          EXPECT_EQ(attentionWorkspaceBytes(row, shape) % 64, 0);
+        }
+}
+
 TEST(AttentionShapes, AtTheLimitsAreGenerated) {
   AttentionShape shape;
   shape.ldo = 4194304;

@@ -6,6 +6,7 @@
 #include "codegen/Kernels/AttentionPack.h"
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -77,6 +78,26 @@ protected:
     expectWithinBounds(problem);
   }
 
+  /// Runs the problem with queries that are `factor` times as large, and
+  /// compares with the model.
+  static void expectBits(Size size, const AttentionShape &shape, float factor) {
+    TileAttentionProblem problem(size, shape, size.keys);
+    Random random(3);
+    for (int64_t query = 0; query < size.queries; ++query)
+      for (int64_t dim = 0; dim < shape.headSize; ++dim)
+        problem.setQ(query, 0, dim, factor * random.uniform());
+    problem.packSlowly();
+    problem.run(GetParam(), *kernelOf(problem.shape));
+    for (int64_t query = 0; query < size.queries; ++query) {
+      const std::vector<float> expected = problem.expectedBits(query, 0);
+      for (int64_t dim = 0; dim < shape.headSize; ++dim)
+        ASSERT_EQ(problem.result(query, 0, dim), expected[dim])
+            << size.keys << " keys, head size " << shape.headSize << ", window "
+            << shape.window << ", factor " << factor << ": query " << query
+            << ", dim " << dim;
+    }
+  }
+
   std::unique_ptr<TileScope> tiles;
 };
 
@@ -109,6 +130,24 @@ TEST_P(TileAttention, ComputesSeveralSpansOfKeys) {
 
 TEST_P(TileAttention, ComputesSeveralGroupsOfQueries) {
   check({600, 70}, shapeOf(GetParam(), 32));
+}
+
+// The model repeats each operation; a product of planes left out, or in another
+// order, would show.
+TEST_P(TileAttention, GivesTheBitsOfItsModel) {
+  for (int64_t headSize : {20, 64, 96})
+    for (int64_t window : {-1, 30})
+      for (int64_t keys : {1, 45, 160, 300}) {
+        AttentionShape shape = shapeOf(GetParam(), headSize);
+        shape.window = window;
+        expectBits({std::min<int64_t>(keys, 40), keys}, shape, 1);
+      }
+}
+
+TEST_P(TileAttention, GivesTheBitsOfItsModelInSpansAndWithOffsets) {
+  // Scores up to 3, where none has an offset, and up to 500.
+  for (float factor : {1.0f, 150.0f})
+    expectBits({6, 4500}, shapeOf(GetParam(), 64), factor);
 }
 
 TEST_P(TileAttention, SharesKeysBetweenQueryHeads) {
@@ -349,6 +388,23 @@ TEST_P(TileAttention, IsAsExactAsItsArithmetic) {
                        : GetParam().arithmetic == Arithmetic::Bf16x3 ? 2e-5
                                                                      : 1e-6;
   EXPECT_LE(relative, limit);
+}
+
+// Rounding and denormal numbers are the kernel's own, and the caller's again
+// when it returns.
+TEST_P(TileAttention, GivesTheSameBitsWhateverTheCallersRounding) {
+  const AttentionShape shape = shapeOf(GetParam(), 64);
+  TileAttentionProblem expected({40, 100}, shape, 1),
+      actual({40, 100}, shape, 1);
+  auto kernel = kernelOf(expected.shape);
+  for (TileAttentionProblem *problem : {&expected, &actual})
+    problem->packSlowly();
+  expected.run(GetParam(), *kernel);
+  ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+  actual.run(GetParam(), *kernel);
+  EXPECT_EQ(std::fegetround(), FE_UPWARD);
+  std::fesetround(FE_TONEAREST);
+  EXPECT_TRUE(sameBits(expected.out, actual.out));
 }
 
 TEST_P(TileAttention, IsAssembledToEqualBytesTwice) {

@@ -3,11 +3,13 @@
 #include "TileAttentionTesting.h"
 #include "TileTesting.h"
 #include "codegen/Kernels/AttentionPack.h"
+#include "codegen/Kernels/Polynomials.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 using namespace encast;
 
@@ -218,17 +220,22 @@ bool TileAttentionProblem::gapsUntouched(int64_t firstQuery,
   return true;
 }
 
+std::pair<int64_t, int64_t>
+TileAttentionProblem::seenKeys(int64_t query) const {
+  if (shape.window < 0)
+    return {0, size.keys};
+  const int64_t position = size.position + query;
+  return {std::max<int64_t>(0, position - shape.window),
+          std::min(size.keys, position + shape.window + 1)};
+}
+
 TileAttentionProblem::Expected
 TileAttentionProblem::expected(int64_t query, int64_t head) const {
   const double unit = 0x1p-24, ln2 = 0.6931471805599453;
   const bool words = shape.arithmetic == Arithmetic::Bf16;
   const int planes = activationPlanes(shape.arithmetic);
   const int64_t dims = shape.headSize;
-  int64_t firstKey = 0, endKey = size.keys;
-  if (shape.window >= 0) {
-    firstKey = std::max<int64_t>(0, size.position + query - shape.window);
-    endKey = std::min(size.keys, size.position + query + shape.window + 1);
-  }
+  const auto [firstKey, endKey] = seenKeys(query);
   // Scores in powers of two.
   std::vector<double> scores;
   double largest = -HUGE_VAL, magnitude = 0;
@@ -290,4 +297,164 @@ TileAttentionProblem::expected(int64_t query, int64_t head) const {
         rounding[shape.outPlanes] * std::fabs(result.values[dim]) + 1e-30;
   }
   return result;
+}
+
+namespace {
+/// Products of planes in the order of a step, by the planes of A and of B.
+struct PlanePair {
+  int a, b;
+};
+} // namespace
+
+/// Stated on its own, to be compared with what kernels do.
+static std::vector<PlanePair> productsOf(Arithmetic arithmetic) {
+  if (arithmetic == Arithmetic::Bf16)
+    return {{0, 0}};
+  if (arithmetic == Arithmetic::Bf16x3)
+    return {{1, 0}, {0, 0}, {0, 1}};
+  return {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}};
+}
+
+static float flushed(float value) {
+  return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value)
+                                                : value;
+}
+
+static uint32_t bitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+/// 2^(score / 128) as a bf16 word.
+static uint16_t powerWord(float score) {
+  const double word = std::nearbyint(double(score)) + 127 * 128;
+  if (word < 0)
+    return 0;
+  const int value = int(word), pair = value % 128 / 2 * 2;
+  double correction = 0; // of two fractions
+  for (int fraction : {pair, pair + 1})
+    correction += fraction - 128 * (std::exp2(fraction / 128.0) - 1);
+  return uint16_t(value - std::lround(correction / 2));
+}
+
+/// 2^score in f32, by the polynomial of codegen/Kernels/Polynomials.h.
+static float power(float score) {
+  const float nearest = std::nearbyint(score), fraction = score - nearest;
+  float result = kExp2[std::size(kExp2) - 1];
+  for (int i = int(std::size(kExp2)) - 2; i >= 0; --i)
+    result = std::fma(result, fraction, kExp2[i]);
+  return flushed(std::ldexp(result, int(std::max(nearest, -1000.0f))));
+}
+
+/// The planes of a probability: cut off, but the last one of two is rounded.
+static std::vector<uint16_t> cutPlanes(float value, int planes) {
+  std::vector<uint16_t> result;
+  for (int plane = 0; plane < planes; ++plane) {
+    uint32_t bits = bitsOf(value);
+    if (planes == 2 && plane == 1)
+      bits += 0x8000;
+    result.push_back(uint16_t(bits >> 16));
+    value = flushed(value - bf16Value(result.back()));
+  }
+  return result;
+}
+
+float TileAttentionProblem::scoreBits(int64_t query, int64_t head,
+                                      int64_t key) const {
+  const int64_t columns = planeStride(shape.headSize);
+  const uint16_t *qRow = elementsOf(q) + query * shape.ldq + head * columns;
+  const uint16_t *kRow = elementsOf(k) + key * shape.ldkv;
+  float sum = 0;
+  for (int64_t dim = 0; dim < columns; dim += 32)
+    for (PlanePair pair : productsOf(shape.arithmetic))
+      sum = tileSum(sum, qRow + pair.a * shape.qPlaneStride + dim,
+                    kRow + pair.b * shape.kvPlaneStride + dim);
+  return sum;
+}
+
+std::vector<float> TileAttentionProblem::expectedBits(int64_t query,
+                                                      int64_t head) const {
+  const bool words = shape.arithmetic == Arithmetic::Bf16;
+  const int planes = activationPlanes(shape.arithmetic);
+  const float unit = words ? 128 : 1;
+  const auto [firstKey, endKey] = seenKeys(query);
+  // Half a megabyte of keys and values, but a window is one span.
+  int64_t spanKeys =
+      (512 << 10) / (2 * packedRowBytes(shape) * kTileKeys) * kTileKeys;
+  if (shape.window >= 0)
+    spanKeys = size.keys;
+
+  float allSums = 0, offset = 0;
+  std::vector<float> allValues(shape.headSize);
+  for (int64_t span = firstKey / spanKeys * spanKeys; span < endKey;
+       span += spanKeys) {
+    const bool firstSpan = span <= firstKey;
+    const int64_t spanEnd = std::min(endKey, span + spanKeys);
+    std::vector<float> scores;
+    float largest = -HUGE_VALF;
+    for (int64_t key = std::max(firstKey, span); key < spanEnd; ++key) {
+      scores.push_back(scoreBits(query, head, key));
+      largest = std::max(largest, scores.back());
+    }
+    const float before = offset, exponent = (largest + offset) / unit;
+    if (exponent > 60 || (firstSpan && exponent < -70))
+      offset = std::fma(-std::nearbyint(exponent), unit, offset);
+
+    float lanes[16] = {};
+    std::vector<float> values(shape.headSize);
+    for (int64_t block = std::max(firstKey, span) / kTileKeys * kTileKeys;
+         block < spanEnd; block += kTileKeys) {
+      // Of each position in a row of probabilities.
+      uint16_t rows[3][32] = {};
+      for (int position = 0; position < 32; ++position) {
+        const int64_t key = block + probabilityKey(shape.arithmetic, position);
+        if (key < std::max(firstKey, span) || key >= spanEnd)
+          continue;
+        const float score = scores[key - std::max(firstKey, span)] + offset;
+        if (words) {
+          rows[0][position] = powerWord(score);
+          continue;
+        }
+        const float p = power(score);
+        float &lane = lanes[position / 2];
+        lane = flushed(lane + p);
+        const std::vector<uint16_t> terms = cutPlanes(p, planes);
+        for (int plane = 0; plane < planes; ++plane)
+          rows[plane][position] = terms[plane];
+      }
+      // vdpbf16ps takes the upper one of two first.
+      for (int i = 0; words && i < 16; ++i)
+        for (int position : {2 * i + 1, 2 * i})
+          lanes[i] = flushed(lanes[i] + flushed(bf16Value(rows[0][position])));
+      for (int64_t dim = 0; dim < shape.headSize; ++dim)
+        for (PlanePair pair : productsOf(shape.arithmetic)) {
+          uint16_t column[32] = {};
+          for (int position = 0; position < 32; ++position) {
+            const int64_t key =
+                block + probabilityKey(shape.arithmetic, position);
+            if (key < size.keys)
+              column[position] = elementsOf(
+                  v)[key * shape.ldkv + pair.b * shape.kvPlaneStride + dim];
+          }
+          values[dim] = tileSum(values[dim], rows[pair.a], column);
+        }
+    }
+
+    float quarters[4];
+    for (int i = 0; i < 4; ++i)
+      quarters[i] = (lanes[4 * i] + lanes[4 * i + 2]) +
+                    (lanes[4 * i + 1] + lanes[4 * i + 3]);
+    const float sum = (quarters[0] + quarters[1]) + (quarters[2] + quarters[3]);
+    const float factor = flushed(
+        std::ldexp(1.0f, int(std::max((offset - before) / unit, -1000.0f))));
+    allSums = firstSpan ? sum : std::fma(factor, allSums, sum);
+    for (int64_t dim = 0; dim < shape.headSize; ++dim)
+      allValues[dim] = firstSpan
+                           ? values[dim]
+                           : std::fma(factor, allValues[dim], values[dim]);
+  }
+  for (float &value : allValues)
+    value = flushed(value * (1 / allSums));
+  return allValues;
 }

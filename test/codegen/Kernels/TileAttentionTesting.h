@@ -12,6 +12,7 @@
 #include "codegen/Kernels/Kernels.h"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace encast {
@@ -56,6 +57,10 @@ public:
   };
   Expected expected(int64_t query, int64_t head) const;
 
+  /// The results of a head as floats, bit for bit: the operations of the kernel
+  /// one after the other, with tileSum for products of tiles.
+  std::vector<float> expectedBits(int64_t query, int64_t head) const;
+
   int64_t packedFloats() const;
 
   const Size size;
@@ -66,6 +71,10 @@ private:
   int64_t outElement(int64_t query, int64_t column, int64_t plane) const {
     return query * shape.ldo + plane * shape.outPlaneStride + column;
   }
+  /// Keys that the query sees, from the first one to behind the last one.
+  std::pair<int64_t, int64_t> seenKeys(int64_t query) const;
+  float scoreBits(int64_t query, int64_t head, int64_t key) const;
+
   std::vector<double> qValues, kValues, vValues; // sums of their planes
 };
 
