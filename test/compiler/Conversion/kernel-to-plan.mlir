@@ -7,42 +7,43 @@
 // that before it; the operations around it share a step, block by block.
 //
 // What another step reads is in the arena, what the own step reads in the
-// block. Attention reads planes, which a block has none of.
+// block; rows of 16 columns take two panels. Attention reads planes, which a block
+// has none of, in tiles of the queries that its kernel shares keys among.
 // CHECK-LABEL: kernel.output "tokens"
 //   CHECK-DAG: plan.slot @output.tokens output index 0
 //   CHECK-DAG: plan.slot @index.ids ids
 //   CHECK-DAG: plan.slot @index.pick pick
-//   CHECK-DAG: plan.slot @rows.embed block row_bytes 64
+//   CHECK-DAG: plan.slot @rows.embed block row_bytes 128
 //   CHECK-DAG: plan.slot @rows.qkv arena rows tokens row_bytes 192
 //   CHECK-DAG: plan.slot @workspace.rows.self workspace row_bytes 4096
-//   CHECK-DAG: plan.slot @rows.self arena rows tokens row_bytes 64
-//   CHECK-DAG: plan.slot @rows.up block row_bytes 64
-//   CHECK-DAG: plan.slot @rows.norm arena rows tokens row_bytes 64
+//   CHECK-DAG: plan.slot @rows.self arena rows tokens row_bytes 128
+//   CHECK-DAG: plan.slot @rows.up block row_bytes 128
+//   CHECK-DAG: plan.slot @rows.norm arena rows tokens row_bytes 128
 //
 //       CHECK: plan.step @step.0.tokens over tokens rows 6 by 6 split 0 layer 1 {
-//  CHECK-NEXT:   plan.for_rows @embed(@words[by @index.ids] + row * 64, @rows.embed + row * 64)
-//  CHECK-NEXT:   plan.call @linear(@rows.embed + row * 64, @qkv.packed + panel * 1024, @rows.qkv + row * 64 + plane(0 + panel * 1, tokens), 0, 0, rows, panels, token_plane_bytes) name "qkv" panels 3 flops_per_row 1536
+//  CHECK-NEXT:   plan.for_rows @embed(@words[by @index.ids] + row * 64, @rows.embed + row * 128)
+//  CHECK-NEXT:   plan.call @linear(@rows.embed + row * 128, @qkv.packed + panel * 1024, @rows.qkv + row * 64 + plane(0 + panel * 1, tokens), 0, 0, rows, panels, token_plane_bytes, 0) name "qkv" panels 3 flops_per_row 1536
 //  CHECK-NEXT: }
-//  CHECK-NEXT: plan.step @step.1.attention_tokens over attention_tokens heads 1 rows 24 by 24 split 0 {
-//  CHECK-NEXT:   plan.call @attention(@rows.qkv + row * 64 + plane(0 + panel * 1, tokens), @rows.qkv + key * 64 + plane(1 + panel * 1, tokens), @rows.qkv + key * 64 + plane(2 + panel * 1, tokens), @rows.self + row * 64 + panel * 64, rows, keys, token_plane_bytes, token_plane_bytes, @workspace.rows.self) name "self" flops_per_row_and_key 64
+//  CHECK-NEXT: plan.step @step.1.attention_tokens over attention_tokens heads 1 rows 48 by 24 split 0 {
+//  CHECK-NEXT:   plan.call @attention(@rows.qkv + row * 64 + plane(0 + panel * 1, tokens), @rows.qkv + key * 64 + plane(1 + panel * 1, tokens), @rows.qkv + key * 64 + plane(2 + panel * 1, tokens), @rows.self + row * 128 + panel * 64, rows, keys, token_plane_bytes, token_plane_bytes, @workspace.rows.self, position) name "self" flops_per_row_and_key 64
 //  CHECK-NEXT: }
 //  CHECK-NEXT: plan.step @step.2.tokens over tokens rows 6 by 6 split 0 {
-//  CHECK-NEXT:   plan.call @residual(@rows.self + row * 64, @up.packed + panel * 1024, @rows.up + row * 64 + panel * 64, @g + panel * 64, @rows.self + row * 64 + panel * 64, rows, panels, 64) name "up" panels 1 flops_per_row 512
-//  CHECK-NEXT:   plan.for_rows @norm(@rows.up + row * 64, @g, @rows.norm + row * 64) name "norm"
+//  CHECK-NEXT:   plan.call @residual(@rows.self + row * 128, @up.packed + panel * 1024, @rows.up + row * 128 + panel * 64, @g + panel * 64, @rows.self + row * 128 + panel * 64, rows, panels, 64, 0) name "up" panels 1 flops_per_row 512
+//  CHECK-NEXT:   plan.for_rows @norm(@rows.up + row * 128, @g, @rows.norm + row * 128) name "norm"
 //  CHECK-NEXT: }
 //
 // Picked rows are another domain than tokens.
 //  CHECK-NEXT: plan.step @step.3.picked over picked rows 1 by 1 split 0 {
-//  CHECK-NEXT:   plan.for_rows @copy(@rows.norm[by @index.pick] + row * 64, @output.tokens + row * 64) name "tokens"
+//  CHECK-NEXT:   plan.for_rows @copy(@rows.norm[by @index.pick] + row * 128, @output.tokens + row * 64) name "tokens"
 //  CHECK-NEXT: }
 //   CHECK-NOT: func.func @encode
 module {
-  kernel.define @linear row "linear_f32_6x16_avx2" operands 8
-      {k = 16, lda = 16, ldc = 16}
-  kernel.define @residual row "linear_f32_6x16_avx2" operands 8
-      {k = 16, lda = 16, ldc = 16, ldr = 16, bias}
-  kernel.define @attention row "attention_f32_24_avx2" operands 9
-      {head_size = 16, ldo = 16, scale = 0.25 : f32}
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+      {k = 16, lda = 32, ldc = 16}
+  kernel.define @residual row "linear_f32_6x16_avx2" operands 9
+      {k = 16, lda = 32, ldc = 32, ldr = 32, bias}
+  kernel.define @attention row "attention_f32_24_avx2" operands 10
+      {head_size = 16, ldo = 32, scale = 0.25 : f32}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @norm(!llvm.ptr, !llvm.ptr, !llvm.ptr)
   func.func private @copy(!llvm.ptr, !llvm.ptr)
@@ -52,8 +53,8 @@ module {
     %qkv = kernel.linear @linear(%x, @qkv.packed) panels 3 by 1 rows by 6
         panel_major {layer = 1 : i64, name = "qkv"} : !rows -> tensor<?x48xf32>
     %a = kernel.attention @attention(%qkv, %qkv, %qkv) planes [0, 1, 2] heads 1
-        of 1 rows by 24 workspace 4096 {name = "self"}
-        : tensor<?x48xf32>, tensor<?x48xf32> -> !rows
+        by 1 of 1 rows 48 by 24 workspace 4096 {name = "self"}
+        : tensor<?x48xf32>, tensor<?x48xf32>, tensor<?x48xf32> -> !rows
     %u = kernel.linear @residual(%a, @up.packed bias @g residual %a : !rows)
         panels 1 by 1 rows by 6 {name = "up"} : !rows -> !rows
     %n = kernel.rows @norm(%u) weights [@g] {name = "norm"} : (!rows) -> !rows
@@ -95,22 +96,22 @@ module {
 // An output that needs neither is asked for by bit 1, and so are its calls;
 // its value needs memory for that output only.
 // CHECK-LABEL: kernel.output "cls"
-//   CHECK-DAG: plan.slot @rows.embed arena rows tokens row_bytes 64{{$}}
-//   CHECK-DAG: plan.slot @rows.all arena rows selected row_bytes 64 outputs 1
-//   CHECK-DAG: plan.slot @rows.first.first block row_bytes 64
-//   CHECK-DAG: plan.slot @rows.mean block row_bytes 64
+//   CHECK-DAG: plan.slot @rows.embed arena rows tokens row_bytes 128{{$}}
+//   CHECK-DAG: plan.slot @rows.all arena rows selected row_bytes 128 outputs 1
+//   CHECK-DAG: plan.slot @rows.first.first block row_bytes 128
+//   CHECK-DAG: plan.slot @rows.mean block row_bytes 128
 //   CHECK-NOT: plan.slot @rows.some
 //       CHECK: plan.step @step.0.tokens over tokens
 //  CHECK-NEXT:   plan.for_rows @embed({{[^)]*}}){{$}}
-//  CHECK-NEXT:   plan.for_rows @norm(@rows.embed + row * 64, @rows.all + row * 64) name "all" modes 1 outputs 1
+//  CHECK-NEXT:   plan.for_rows @norm(@rows.embed + row * 128, @rows.all + row * 128) name "all" modes 1 outputs 1
 //       CHECK: plan.step @step.1.selected over selected
-//  CHECK-NEXT:   plan.for_rows @norm(@rows.embed[by @index.selected] + row * 64, @[[S:.*]] + row * 64) {{.*}}modes 2 outputs 1
-//  CHECK-NEXT:   plan.for_rows @norm(@[[S]] + row * 64, @rows.all + row * 64) name "some" modes 2 outputs 1
+//  CHECK-NEXT:   plan.for_rows @norm(@rows.embed[by @index.selected] + row * 128, @[[S:.*]] + row * 128) {{.*}}modes 2 outputs 1
+//  CHECK-NEXT:   plan.for_rows @norm(@[[S]] + row * 128, @rows.all + row * 128) name "some" modes 2 outputs 1
 //       CHECK: plan.step @step.2.sequences over sequences
-//  CHECK-NEXT:   plan.for_rows @norm(@rows.all[by @index.first] + row * 64, @rows.first.first + row * 64) name "first" outputs 1
-//  CHECK-NEXT:   plan.for_rows @pool(@rows.embed[by sequence] + row * 64, sequence_tokens, @rows.mean + row * 64) name "mean" outputs 2
-//  CHECK-NEXT:   plan.for_rows @norm(@rows.first.first + row * 64, @output.cls + row * 64) name "cls" outputs 1
-//  CHECK-NEXT:   plan.for_rows @copy_8(@rows.mean + row * 64 + 32, @output.mean + row * 32) name "mean" outputs 2
+//  CHECK-NEXT:   plan.for_rows @norm(@rows.all[by @index.first] + row * 128, @rows.first.first + row * 128) name "first" outputs 1
+//  CHECK-NEXT:   plan.for_rows @pool(@rows.embed[by sequence] + row * 128, sequence_tokens, @rows.mean + row * 128) name "mean" outputs 2
+//  CHECK-NEXT:   plan.for_rows @norm(@rows.first.first + row * 128, @output.cls + row * 64) name "cls" outputs 1
+//  CHECK-NEXT:   plan.for_rows @copy_8(@rows.mean + row * 128 + 32, @output.mean + row * 32) name "mean" outputs 2
 module {
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @norm(!llvm.ptr, !llvm.ptr)
@@ -149,15 +150,15 @@ module {
 //   CHECK-DAG: plan.slot @panels.logits workspace row_bytes 3072
 //   CHECK-DAG: plan.slot @group.logits workspace rows picked row_bytes 192
 //       CHECK: plan.step @step.1.picked over picked rows 8 by 8
-//  CHECK-NEXT:   plan.for_rows @copy(@rows.embed[by @index.pick] + row * 64, @[[P:.*]] + row * 64)
+//  CHECK-NEXT:   plan.for_rows @copy(@rows.embed[by @index.pick] + row * 128, @[[P:.*]] + row * 128)
 //  CHECK-NEXT:   plan.for_panels columns 40 name "head" panels 3 by 3 flops_per_row 1280 {
 //  CHECK-NEXT:     plan.for_each_panel @transpose(@words + panel * 512, panel_columns, @panels.logits + panel * 1024)
-//  CHECK-NEXT:     plan.call @linear(@[[P]] + row * 64, @panels.logits + panel * 1024, @group.logits + row * 192, @bias.packed + panel * 64, 0, rows, panels, 64)
+//  CHECK-NEXT:     plan.call @linear(@[[P]] + row * 128, @panels.logits + panel * 1024, @group.logits + row * 192, @bias.packed + panel * 64, 0, rows, panels, 64, 0)
 //  CHECK-NEXT:     plan.for_rows @store(@group.logits + row * 192, group_columns, @output.logits + row * 160 + panel * 64)
 //  CHECK-NEXT:   }
 module {
-  kernel.define @linear row "linear_f32_8x48_avx512" operands 8
-      {k = 16, lda = 16, ldc = 48, bias}
+  kernel.define @linear row "linear_f32_8x48_avx512" operands 9
+      {k = 16, lda = 32, ldc = 48, bias}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @copy(!llvm.ptr, !llvm.ptr)
   func.func private @transpose(!llvm.ptr, index, !llvm.ptr)
