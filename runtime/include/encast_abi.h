@@ -10,9 +10,8 @@
  *   | .text .rodata            |  (Xbyak) and the descriptor, no NEEDED entry,
  *   | .encast.descriptor       |  no undefined symbol, one exported function
  *   +--------------------------+
- *   | .encast.weights          |  appended, page aligned, not ALLOC: blobs,
- * each |                          |  at a multiple of 64 bytes, mapped
- * read-only
+ *   | .encast.weights          |  appended, page aligned, not ALLOC: blobs
+ *   |                          |  at multiples of 64 bytes, mapped read-only
  *   +--------------------------+
  *   | .shstrtab, section table |  the file ends with the section table
  *   +--------------------------+
