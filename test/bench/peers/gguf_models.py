@@ -13,7 +13,6 @@ import pathlib
 import re
 import sys
 
-
 LFM2_NAMES = {
     "embed_tokens": "token_embd", "embedding_norm": "token_embd_norm",
     "operator_norm": "attn_norm", "ffn_norm": "ffn_norm",
@@ -58,9 +57,9 @@ FAMILIES = {"lfm2": ("lfm2", add_lfm2, LFM2_NAMES),
 
 def translate(name, names):
     name = re.sub(r"^lfm2[.]", "", name)
-    prefix, stem = re.fullmatch(r"(?:layers[.](\d+)[.])?(.*)[.]weight",
+    layer, stem = re.fullmatch(r"(?:layers[.](\d+)[.])?(.*)[.]weight",
                                 name).groups()
-    return (f"blk.{prefix}." if prefix else "") + names[stem] + ".weight"
+    return (f"blk.{layer}." if layer else "") + names[stem] + ".weight"
 
 
 def write(precision, folder, file):

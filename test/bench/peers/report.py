@@ -24,28 +24,34 @@ def sorted_engines(names):
     return sorted(names, key=key)
 
 
-def print_run(run):
-    """Lines of one model: a line per engine and case."""
+def print_head():
     print(f"{'model':18}{'tokens':>7}{'batch':>6}  {'engine':24}{'ms':>11}"
           f"{'tokens/s':>10}{'MB':>7}{'of limit':>9}{'best peer':>10}"
           f"{'quiet':>9}{'difference':>12}")
-    for case in run["cases"]:
-        where = f"{case['model']:18}{case['tokens']:7}{case['batch']:6}  "
-        for name in sorted_engines(case["engines"]):
-            result = case["engines"][name]
-            share = (f"{result['of_limit']:9.2f}" if "of_limit" in result
-                     else f"{'-':>9}")
-            gain = (f"{result['speedup']:9.2f}x" if "speedup" in result
-                    else f"{'':10}")
-            quiet = f"{result['quiet_samples']}/{len(result['samples'])}"
-            distance = (f"{result['difference']['largest']:12.1e}"
-                        if "difference" in result else "")
-            print(f"{where}{name:24}{result['milliseconds']:11.2f}"
-                  f"{result['tokens_per_second']:10.0f}"
-                  f"{result['peak_memory'] / 1e6:7.0f}{share}{gain}"
-                  f"{quiet:>9}{distance}")
-        for name, why in case["not_measured"].items():
-            print(f"{where}{name:24}  {why}")
+
+
+def print_case(case):
+    """A line per engine."""
+    where = f"{case['model']:18}{case['tokens']:7}{case['batch']:6}  "
+    for name in sorted_engines(case["engines"]):
+        result = case["engines"][name]
+        share = (f"{result['of_limit']:9.2f}" if "of_limit" in result
+                 else f"{'-':>9}")
+        gain = (f"{result['speedup']:9.2f}x" if "speedup" in result
+                else f"{'':10}")
+        quiet = f"{result['quiet_samples']}/{len(result['samples'])}"
+        distance = (f"{result['difference']['largest']:12.1e}"
+                    if "difference" in result else "")
+        print(f"{where}{name:24}{result['milliseconds']:11.2f}"
+              f"{result['tokens_per_second']:10.0f}"
+              f"{result['peak_memory'] / 1e6:7.0f}{share}{gain}"
+              f"{quiet:>9}{distance}")
+    for name, why in case["not_measured"].items():
+        print(f"{where}{name:24}  {why}", flush=True)
+
+
+def print_end(run):
+    """Growth and peaks of a model's run."""
     for entry in run["growth"]:
         line = (f"{entry['engine']}: 8192 tokens take {entry['time']:.2f} "
                 f"times as long as 4096; arithmetic says "
@@ -55,7 +61,8 @@ def print_run(run):
                      f"{entry['windowed_attention']:.2f}, linear is 2")
         print(line)
     print(f"peaks of this run, {run['threads']} cores, GFLOP/s: " + ", ".join(
-        f"{name} {peak:.0f}" for name, peak in run["peaks_gflops"].items()))
+        f"{name} {peak:.0f}" for name, peak in run["peaks_gflops"].items()),
+        flush=True)
 
 
 def number(milliseconds):
