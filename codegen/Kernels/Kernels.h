@@ -21,9 +21,9 @@ namespace encast {
 constexpr int64_t kPanelColumns = 16;
 /// Keys between two updates of the running maximum in attention.
 constexpr int64_t kAttentionKeyBlock = 128;
-/// Queries of one call that share a sweep over the keys, a multiple of every
-/// attention row's rowTile. Calls of this many queries read keys and values
-/// from the L2 instead of from memory, which matters from about 2048 keys on.
+/// Queries, times the query heads that share their keys, that one sweep over
+/// the keys serves; a multiple of every attention row's rowTile. With a window
+/// a sweep serves a block of them.
 constexpr int64_t kAttentionQueryGroup = 192;
 
 /// Elementwise functions of an epilogue, on f32. Listed in Activations.def with

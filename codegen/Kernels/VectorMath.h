@@ -26,7 +26,7 @@ struct MathLane {
   Vec temps[3];
 };
 
-/// 2^value, for values up to 127. Values below about -125.5 and -infinity give
+/// 2^value, for values up to 127. Values up to -125.5, -infinity included, give
 /// exactly 0, so the result is never denormal; 2^0 is exactly 1. Relative error
 /// 1.6e-7. Uses temps 0 and 1; up to 4 lanes, which are interleaved to hide
 /// latency.

@@ -282,6 +282,29 @@ TEST_P(Attention, IsNotMovedByLargeMaskedScores) {
                   large.out[large.outIndex(query, dim)]);
 }
 
+// A second key with ever less of a probability, seen through a large value.
+TEST_P(Attention, CountsProbabilitiesThatAreTooSmallAsZero) {
+  AttentionShape shape = shapeOf(1);
+  shape.scale = 0.693147182f; // scores are powers of two
+  AttentionProblem problem({400, 2}, shape, 1);
+  problem.k[problem.index(0, 0)] = 0;
+  problem.k[problem.index(1, 0)] = -1;
+  problem.v[problem.index(0, 0)] = 0;
+  problem.v[problem.index(1, 0)] = 0x1p100f;
+  const auto exponent = [](int64_t query) { return 110 + float(query) / 16; };
+  for (int64_t query = 0; query < 400; ++query)
+    problem.q[problem.index(query, 0)] = exponent(query);
+  problem.run(GetParam(), *attentionKernel(GetParam(), shape));
+  for (int64_t query = 0; query < 400; ++query) {
+    const float x = exponent(query), out = problem.out[query];
+    const double expected = std::exp2(100.0 - x);
+    if (x < 125.5f)
+      EXPECT_NEAR(out, expected, 2e-7 * expected) << x;
+    else
+      EXPECT_EQ(out, 0) << x;
+  }
+}
+
 TEST_P(Attention, GivesTheSameBitsForEverySplitOfQueries) {
   for (int64_t heads : {1, 2, 5}) {
     const AttentionShape shape = shapeOf(24, heads);
