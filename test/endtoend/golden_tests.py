@@ -5,15 +5,21 @@ by make_models.py: four times the error that Transformers itself has in f32, for
 lengths up to the sequence's, and at least 3e-6.
 """
 
+import functools
 import json
 import pathlib
 
 import numpy
 
-from harness import has_avx512, host_features, require
+from harness import Skip, has_avx512, host_features, require
 from invariance_tests import minilm_folder, same_bits
 
 HERE = pathlib.Path(__file__).resolve().parent
+
+# --precision=bf16x3 keeps two terms of each operand, off by at most 2^-18, and
+# leaves out the product of the second ones, another 2^-18. Like the bound of
+# f32, four times what one product may be off by.
+BF16X3_BOUND = 4 * 3 * 2**-18
 
 
 class Lines:
@@ -46,8 +52,12 @@ def kept_rows(manifest, output, lengths):
         start += length
 
 
-def compare(name, output, manifest, folder, lengths, result):
-    """Returns a line of measures; raises Failure where a bound is broken."""
+def compare(name, output, manifest, folder, lengths, result, bounds=None,
+            least_cosine=-1.0):
+    """Returns a line of measures; raises Failure where a bound is broken.
+    `bounds`, for each length, are the output's own if not given; cosines say
+    nothing about rows of one column."""
+    bounds = bounds or output["bound"]
     golden = numpy.load(folder / output["expected"]).astype(numpy.float64)
     scale = numpy.load(folder / output["scale"]).astype(numpy.float64)
     require(result.shape[1] == output["columns"],
@@ -69,15 +79,16 @@ def compare(name, output, manifest, folder, lengths, result):
         absolute = max(absolute, float(difference.max()))
         relative = max(relative, error)
         # `not <=` so that a NaN is worse than everything.
-        if not error / output["bound"][sequence] <= share:
-            share = error / output["bound"][sequence]
+        if not error / bounds[sequence] <= share:
+            share = error / bounds[sequence]
             worst = sequence
     require(start == len(golden), f"{name}: {len(golden)} golden rows, "
             f"{start} compared")
     measures = (f"{name}: max abs {absolute:.1e}, max rel {relative:.1e}, "
                 f"cosine {cosine:.9f}, {share:.2f} of the bound "
-                f"{output['bound'][worst]:.1e} (at {lengths[worst]} tokens)")
+                f"{bounds[worst]:.1e} (at {lengths[worst]} tokens)")
     require(share <= 1, measures)
+    require(output["columns"] == 1 or cosine >= least_cosine, measures)
     return measures
 
 
@@ -131,15 +142,37 @@ def check_case(context, manifest, folder, case, model):
     return measures
 
 
+def check_precision(context, manifest, folder, case, model, precision):
+    """Compares lower precisions: bf16 by its cosine, bf16x3 by its error."""
+    if precision == "bf16x3" and "amx_bf16" not in host_features():
+        raise Skip("host lacks amx_bf16")
+    lines = Lines(folder / case["ids"])
+    artifact = context.compile(model, f"--precision={precision}",
+                               *case["arguments"])
+    results = run(context, artifact, case, lines)
+    bound = {"bf16": 1.0, "bf16x3": BF16X3_BOUND}[precision]
+    return "\n".join(
+        compare(name, output, manifest, folder, lines.lengths, results[name],
+                [bound] * len(lines.lengths), case["bf16_cosine"])
+        for name, output in case["outputs"].items())
+
+
 def tests(context):
     for path in sorted(HERE.glob("*/manifest.json")):
         manifest = json.loads(path.read_text())
         for case in manifest["cases"]:
             folder = path.parent
 
-            def check(manifest=manifest, folder=folder, case=case):
+            def check(check=check_case, *more, manifest=manifest,
+                      folder=folder, case=case):
                 model = (folder / case["folder"] if "folder" in case
                          else minilm_folder())
-                return check_case(context, manifest, folder, case, model)
+                return check(context, manifest, folder, case, model, *more)
 
-            yield f"golden/{folder.name}/{case['name']}", check
+            name = f"golden/{folder.name}/{case['name']}"
+            yield name, check
+            if "bf16_cosine" not in case:
+                continue
+            for precision in ("bf16", "bf16x3"):
+                yield (f"{name}/{precision}",
+                       functools.partial(check, check_precision, precision))

@@ -30,7 +30,8 @@ def rms_norm(self, x):
 
 
 def attend(module, query, key, value, attention_mask, scaling, **_):
-    """softmax(q k' scaling + mask) v, a head and QUERY_ROWS rows at a time."""
+    """softmax(q k' scaling) v over the keys whose mask is 0, a head and
+    QUERY_ROWS rows at a time; 0 where a window has no key that is attended."""
     groups = query.shape[1] // key.shape[1]
     result = torch.empty_like(query)
     for head in range(query.shape[1]):
@@ -39,8 +40,10 @@ def attend(module, query, key, value, attention_mask, scaling, **_):
             rows = slice(start, start + QUERY_ROWS)
             scores = query[:, head, rows] @ keys.transpose(1, 2) * scaling
             if attention_mask is not None:
-                scores = scores + attention_mask[:, 0, rows]
-            result[:, head, rows] = torch.softmax(scores, -1) @ values
+                scores = scores.masked_fill(attention_mask[:, 0, rows] < 0,
+                                            -torch.inf)
+            result[:, head, rows] = torch.softmax(
+                scores, -1).nan_to_num() @ values
     return result.transpose(1, 2).contiguous(), None
 
 

@@ -24,6 +24,7 @@ import example_tests  # noqa: E402
 import golden_tests  # noqa: E402
 import harness  # noqa: E402
 import invariance_tests  # noqa: E402
+import mutation_tests  # noqa: E402
 import tool_tests  # noqa: E402
 
 
@@ -37,8 +38,9 @@ def main():
     context = harness.Context(arguments.build.resolve())
     try:
         failed = harness.run_tests(
-            [golden_tests, invariance_tests, compile_tests, artifact_tests,
-             tool_tests, example_tests], context, arguments.filter, arguments.xml)
+            [golden_tests, mutation_tests, invariance_tests, compile_tests,
+             artifact_tests, tool_tests, example_tests], context,
+            arguments.filter, arguments.xml)
     finally:
         context.close()
     return 1 if failed else 0
