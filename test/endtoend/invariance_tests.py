@@ -12,7 +12,10 @@ import numpy
 import random_bert
 from harness import ROOT, Failure, require, require_avx512
 
+MODELS = ROOT / "test" / "endtoend" / "models"
+
 LENGTHS = [*range(1, 21), 31, 32, 33, 63, 64, 65, 127, 128, 129, 159, 160]
+TOKEN_LENGTHS = [length for length in LENGTHS if length <= 65]
 LONG_LENGTHS = [*LENGTHS[:-2], 255, 256, 257, 511, 512]
 
 
@@ -30,21 +33,34 @@ def same_bits(a, b):
 
 
 class Pool:
-    """Sequences with the outputs that each has alone, on one thread."""
+    """Sequences with the outputs that each has alone, on one thread. They have
+    token types and attended lengths where the model takes them."""
 
-    def __init__(self, context, artifact, lengths, token_types, variant=None):
+    def __init__(self, context, artifact, lengths, token_types=True,
+                 variant=None):
         random = numpy.random.default_rng(7)
         with context.session(artifact, 1, variant) as session:
             info = session.model.info
             self.ids, self.types = random_bert.sequences(
                 random, {"vocab_size": info.vocabulary,
-                         "type_vocab_size": info.token_types}, lengths)
-            if not token_types:
-                self.types = [[0] * n for n in lengths]
+                         "type_vocab_size": info.token_types or 1}, lengths)
+            if not token_types or not info.token_types:
+                self.types = None
+            self.attended = None
+            if info.attended_length:
+                self.attended = [int(random.integers(1, n + 1))
+                                 for n in lengths]
             self.outputs = session.model.outputs
-            self.alone = [
-                session.run([ids], list(self.outputs), [types])
-                for ids, types in zip(self.ids, self.types)]
+            self.alone = [self.run(session, [i], list(self.outputs))
+                          for i in range(len(lengths))]
+
+    def run(self, session, chosen, outputs):
+        """The outputs of a batch of the sequences numbered `chosen`."""
+        def of(values):
+            return values and [values[i] for i in chosen]
+
+        return session.run(of(self.ids), outputs, of(self.types),
+                           attended=of(self.attended))
 
     def compare(self, chosen, results, what):
         """`results` of a batch of the sequences numbered `chosen`."""
@@ -64,7 +80,7 @@ class Pool:
 
 def check_batches(context, artifact, lengths, batches, most, variant=None):
     """Random batches of up to `most` sequences on 1, 2 and 3 threads."""
-    pool = Pool(context, artifact, lengths, token_types=True, variant=variant)
+    pool = Pool(context, artifact, lengths, variant=variant)
     random = numpy.random.default_rng(11)
     names = list(pool.outputs)
     for threads in (1, 2, 3):
@@ -74,8 +90,7 @@ def check_batches(context, artifact, lengths, batches, most, variant=None):
                                          random.integers(1, most + 1))
                 asked = random.permutation(names)[
                     :random.integers(1, len(names) + 1)].tolist()
-                results = session.run([pool.ids[i] for i in chosen], asked,
-                                      [pool.types[i] for i in chosen])
+                results = pool.run(session, chosen, asked)
                 pool.compare(chosen, results,
                              f"batch {batch} on {threads} threads, outputs "
                              + ",".join(asked))
@@ -99,6 +114,18 @@ def check_rows(context, artifact):
                         f"{name} differs for {count} chosen rows")
 
 
+def check_long(context, artifact, length):
+    """A document of many tokens has the bits that it has alone, between others
+    and on other numbers of threads."""
+    pool = Pool(context, artifact, [length, 5, 130])
+    for threads in (1, 2, 3):
+        with context.session(artifact, threads) as session:
+            for chosen in ([0], [1, 0, 2]):
+                pool.compare(chosen,
+                             pool.run(session, chosen, list(pool.outputs)),
+                             f"on {threads} threads, of {len(chosen)}")
+
+
 def check_variants(context, folder, lengths, *options):
     """x86-64-v3 and x86-64-v4 give the same bits, from one artifact or two."""
     require_avx512()
@@ -113,7 +140,7 @@ def check_variants(context, folder, lengths, *options):
     }
     first = None
     for what, (artifact, variant) in pools.items():
-        pool = Pool(context, artifact, lengths, True, variant)
+        pool = Pool(context, artifact, lengths, variant=variant)
         if first is None:
             first = pool
         for i, results in enumerate(pool.alone):
@@ -144,6 +171,24 @@ def tests(context):
     yield "invariance/batches/x86-64-v3", batches(small, "--target=x86-64-v3")
     yield "invariance/batches/minilm", lambda: check_batches(
         context, context.compile(minilm_folder()), LONG_LENGTHS, 8, 5)
+    # Windows, shared key heads, convolutions, attended lengths.
+    for name in ("modernbert-window-8", "modernbert-window-16-head-64",
+                 "lfm2-pattern-350m", "lfm2-head-64", "lfm2-colbert",
+                 "tokens-pylate"):
+        lengths = TOKEN_LENGTHS if name == "tokens-pylate" else LENGTHS
+        for what, option in (("f32", "--precision=f32"),
+                             ("bf16", "--precision=bf16"),
+                             ("x86-64-v3", "--target=x86-64-v3")):
+            yield (f"invariance/batches/{name}/{what}",
+                   lambda name=name, option=option, lengths=lengths:
+                   check_batches(context, context.compile(
+                       MODELS / name, option), lengths, 12, 12))
+    for name in ("modernbert-8192", "lfm2-8192"):
+        for precision in ("f32", "bf16"):
+            yield (f"invariance/long/{name}/{precision}",
+                   lambda name=name, precision=precision: check_long(
+                       context, context.compile(
+                           MODELS / name, f"--precision={precision}"), 8192))
     yield "invariance/rows", lambda: check_rows(context,
                                                 context.compile(small))
     yield "invariance/no_sequence", lambda: check_no_sequence(

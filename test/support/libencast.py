@@ -35,7 +35,7 @@ class _ModelInfo(ctypes.Structure):
     ] + [(name, ctypes.c_int64)
          for name in ("vocabulary", "max_tokens", "token_types", "pad_id",
                       "hidden", "layers", "output_count", "default_output",
-                      "weights_bytes")]
+                      "weights_bytes", "attended_length")]
 
 
 class _OutputInfo(ctypes.Structure):
