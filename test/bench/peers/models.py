@@ -65,8 +65,8 @@ def made_file(model, kind):
     """Where a model in another format stands; its name changes with all that
     it is made by, and older ones are removed."""
     digest = hashlib.sha256()
-    for name in ("requirements.txt", "torch_models.py", "gguf_models.py",
-                 "checkpoints.py"):
+    script = "gguf" if kind.endswith("gguf") else "torch"
+    for name in ("requirements.txt", script + "_models.py", "checkpoints.py"):
         digest.update((HERE / name).read_bytes())
     made = CACHE / "made"
     made.mkdir(parents=True, exist_ok=True)

@@ -83,6 +83,11 @@ def exportable(folder, attention):
     """A module from ids (and a mask, for models that take batches) to
     last_hidden_state, and inputs to trace it with."""
     import torch
+    from transformers.integrations import sdpa_attention
+
+    # The exporter to ONNX has no form for keys that several query heads share,
+    # and OpenVINO's fused attention takes no such keys.
+    sdpa_attention.use_gqa_in_sdpa = lambda *_: False
 
     class LastHiddenState(torch.nn.Module):
         def __init__(self):
@@ -111,11 +116,7 @@ def export_onnx(folder, file):
 
     # ONNX Runtime's fusions know the form that the older exporter gives eager
     # attention of BERT; they know no form of the others'.
-    from transformers.integrations import sdpa_attention
-
     bert = model_type(folder) == "bert"
-    # The exporter has no form for keys that several query heads share.
-    sdpa_attention.use_gqa_in_sdpa = lambda *_: False
     module, inputs = exportable(folder, "eager" if bert else "sdpa")
     names = ["input_ids", "attention_mask"][:len(inputs)]
     axes = {0: "batch", 1: "tokens"} if bert else {1: "tokens"}
