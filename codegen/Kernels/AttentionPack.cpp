@@ -117,7 +117,7 @@ void AttentionPack::transpose16() {
 void AttentionPack::emitValueTiles(int plane) {
   const Vec first = vec(0), second = vec(1), low = vec(2), high = vec(3);
   const Vec tileRow = vec(4);
-  for (int row = 0; row < kTileRows; ++row) {
+  for (int64_t row = 0; row < kTileRows; ++row) {
     emitRow(first, vStep, probabilityKey(shape.arithmetic, 2 * row), plane);
     emitRow(second, vStep, probabilityKey(shape.arithmetic, 2 * row + 1),
             plane);

@@ -146,9 +146,10 @@ void AttentionRounds::emitCheck(Label &failed) {
   const Opmask within[2] = {k2, k3};
   for (int half = 0; half < 2; ++half) {
     vmovups(vec(half), vectorAt(rowSums(), half));
-    vcmpps(within[half], vec(half), constant(kLargestSum), atMost);
-    vcmpps(within[half] | within[half], vec(half),
-           broadcastVariable(SmallestSum), atLeast);
+    const Opmask notAbove = within[half];
+    vcmpps(notAbove, vec(half), constant(kLargestSum), atMost);
+    vcmpps(within[half] | notAbove, vec(half), broadcastVariable(SmallestSum),
+           atLeast);
   }
   kunpckwd(k2, k3, k2);
   kmovd(temp.cvt32(), k2);
@@ -826,9 +827,10 @@ void AttentionRounds::emitMask() {
     vmovdqa64(scores, lastKey);
   const Opmask seen[2] = {k2, k3};
   for (int tile = 0; tile < 2; ++tile) {
-    vpcmpd(seen[tile], keys[tile], scores, atMost);
+    const Opmask notBehind = seen[tile];
+    vpcmpd(notBehind, keys[tile], scores, atMost);
     if (shape.window >= 0)
-      vpcmpd(seen[tile] | seen[tile], keys[tile], first, atLeast);
+      vpcmpd(seen[tile] | notBehind, keys[tile], first, atLeast);
   }
   for (int tile = 0; tile < 2; ++tile) {
     const Address at = ptr[place + size_t(tile * kPairBytes)];

@@ -37,7 +37,8 @@ AttentionTiles::AttentionTiles(const KernelRow &row,
       groupQueries(
           int(std::clamp(kGroupRows / shape.queryHeads / kQueries * kQueries,
                          int64_t(kQueries), kMaxGroupQueries))),
-      spanKeys(std::max<int64_t>(1, kSpanBytes / (2 * blockBytes)) * kTileKeys),
+      spanKeys(std::max<int64_t>(1, kSpanBytes / (2 * int64_t(blockBytes))) *
+               kTileKeys),
       stateBytes(valueBytes + 2 * kRowFloatsBytes),
       outElementBytes(shape.outPlanes > 0 ? 2 : 4) {}
 
@@ -245,7 +246,7 @@ void AttentionTiles::emitQueriesIn() {
   L(nextRow);
   forEachTile([&](int plane, int step) {
     vmovdqu64(vec(0), ptr[pointer + size_t(plane * shape.qPlaneStride * 2 +
-                                           step * kTileRowBytes)]);
+                                           int64_t(step) * kTileRowBytes)]);
     vmovdqa64(copied(plane, step), vec(0));
   });
   add(pointer, int(shape.ldq * 2));
@@ -349,7 +350,7 @@ void AttentionTiles::emitAddSpansBefore() {
   L(nextRow);
   vbroadcastss(vec(0), dword[factors() + row * 4]);
   for (int tile = 0; tile < 2 * steps; ++tile) {
-    const size_t at = size_t(tile * kPairBytes);
+    const int at = tile * kPairBytes;
     vmovups(vec(1), ptr[place + at]);
     vfmadd231ps(vec(1), vec(0), ptr[pointer + at]);
     vmovups(ptr[place + at], vec(1));
@@ -375,7 +376,7 @@ void AttentionTiles::emitKeepSpan() {
   mov(rowsLeft, kQueries);
   L(nextRow);
   for (int tile = 0; tile < 2 * steps; ++tile) {
-    const size_t at = size_t(tile * kPairBytes);
+    const int at = tile * kPairBytes;
     vmovups(vec(0), ptr[place + at]);
     vmovups(ptr[pointer + at], vec(0));
   }
@@ -444,7 +445,7 @@ void AttentionTiles::emitFinishedRow() {
 
 /// Writes 16 dims of a row, or those that the head has. Changes `value`.
 void AttentionTiles::emitOutTile(const Vec &value, int tile) {
-  const bool whole = (tile + 1) * kTileRows <= shape.headSize;
+  const bool whole = (tile + 1) * kTileRows <= int(shape.headSize);
   const auto masked = [&](const Address &target) {
     return whole ? target : target | k2;
   };
@@ -457,7 +458,7 @@ void AttentionTiles::emitOutTile(const Vec &value, int tile) {
   for (int plane = 0; plane < shape.outPlanes; ++plane) {
     vcvtneps2bf16(words, value);
     vmovdqu16(masked(ptr[place + size_t(plane * shape.outPlaneStride * 2 +
-                                        tile * kTileRows * 2)]),
+                                        int64_t(tile) * kTileRows * 2)]),
               words);
     if (plane + 1 < shape.outPlanes) {
       vpmovzxwd(term, words);

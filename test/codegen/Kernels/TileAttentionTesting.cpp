@@ -442,9 +442,10 @@ std::vector<float> TileAttentionProblem::expectedBits(int64_t query,
     }
 
     float quarters[4];
-    for (int i = 0; i < 4; ++i)
-      quarters[i] = (lanes[4 * i] + lanes[4 * i + 2]) +
-                    (lanes[4 * i + 1] + lanes[4 * i + 3]);
+    for (int i = 0; i < 4; ++i) {
+      const float *quad = lanes + ptrdiff_t(4) * i;
+      quarters[i] = (quad[0] + quad[2]) + (quad[1] + quad[3]);
+    }
     const float sum = (quarters[0] + quarters[1]) + (quarters[2] + quarters[3]);
     const float factor = flushed(
         std::ldexp(1.0f, int(std::max((offset - before) / unit, -1000.0f))));
