@@ -10,7 +10,7 @@
 
 namespace encast::runtime {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = 4096, kHugePage = 2 << 20;
 
 OpenFile::~OpenFile() {
   if (file >= 0)
@@ -36,13 +36,29 @@ encast_status Mapping::map(const OpenFile &file, uint64_t offset,
   if (!wanted)
     return ENCAST_OK;
   uint64_t before = offset % kPage;
-  void *address = mmap(nullptr, wanted + before, PROT_READ, MAP_SHARED,
-                       file.descriptor(), offset - before);
-  if (address == MAP_FAILED)
+  uint64_t size = wanted + before, more = size + kHugePage;
+  void *room = mmap(nullptr, more, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED)
     return fileError(error, "map", errno);
-  base = address;
-  baseBytes = wanted + before;
-  bytes = static_cast<const uint8_t *>(base) + before;
+  // As far from a huge page in memory as in the file.
+  auto *first = static_cast<uint8_t *>(room);
+  auto *place =
+      first + ((offset - before - reinterpret_cast<uintptr_t>(first)) &
+               (kHugePage - 1));
+  if (mmap(place, size, PROT_READ, MAP_SHARED | MAP_FIXED, file.descriptor(),
+           offset - before) == MAP_FAILED) {
+    int systemError = errno;
+    munmap(room, more);
+    return fileError(error, "map", systemError);
+  }
+  uint64_t pages = (size + kPage - 1) / kPage * kPage;
+  if (place != first)
+    munmap(first, place - first);
+  munmap(place + pages, first + more - (place + pages));
+  base = place;
+  baseBytes = size;
+  bytes = place + before;
   count = wanted;
   return ENCAST_OK;
 }
@@ -56,6 +72,8 @@ void Mapping::unmap() {
 }
 
 void Mapping::populate() const {
+  if (base && baseBytes >= kHugePage)
+    madvise(base, baseBytes, MADV_HUGEPAGE); // while the file is read
   if (!base || madvise(base, baseBytes, MADV_POPULATE_READ) == 0)
     return;
   // Kernels before 5.14.

@@ -36,11 +36,13 @@ public:
   ~Mapping() { unmap(); }
 
   /// Maps `count` bytes from `offset`, which must lie in the file; nothing if
-  /// `count` is 0. Errors: IO_ERROR.
+  /// `count` is 0. Placed so that huge pages of the page cache are mapped as
+  /// such. Errors: IO_ERROR.
   encast_status map(const OpenFile &file, uint64_t offset, uint64_t count,
                     encast_error *error);
   void unmap();
-  /// Reads all pages in now.
+  /// Reads all pages in now; into huge ones, if the file system has them and
+  /// the file is not in memory yet.
   void populate() const;
   const uint8_t *data() const { return bytes; }
   uint64_t size() const { return count; }

@@ -273,6 +273,29 @@ TEST_F(ModelTest, the_first_reservation_reads_weights_that_are_not_lazy) {
   }
 }
 
+// So that huge pages of the page cache, which ext4 has for files that are read
+// from the disk, can be mapped as such.
+TEST_F(ModelTest, weights_lie_to_huge_pages_in_memory_as_in_the_file) {
+  TestArtifact artifact;
+  artifact.weights.assign((9 << 20) / sizeof(float), 1.5f);
+  artifact.write(path);
+  Model model = openModel(path);
+  EXPECT_EQ(specialValue(model.get(), TEST_ID_WEIGHT), 1.5f);
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  int found = 0;
+  while (std::getline(maps, line)) {
+    uint64_t begin, end, offset;
+    if (line.find("model.so") == std::string::npos ||
+        sscanf(line.c_str(), "%lx-%lx %*s %lx", &begin, &end, &offset) != 3 ||
+        end - begin < 9 << 20)
+      continue;
+    EXPECT_EQ((begin - offset) % (2 << 20), 0u) << line;
+    ++found;
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST_F(ModelTest, the_fitting_variant_of_highest_rank_is_taken) {
   TestArtifact artifact;
   artifact.variants = {{"low", 0, 1},
