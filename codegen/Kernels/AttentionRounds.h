@@ -46,7 +46,8 @@ namespace encast {
 /// as good as any others. Else the tile does the span again, behind a pass that
 /// finds the maxima, and with offsets: a query whose largest score is far from
 /// 0 gets one that moves it there. That depends on the query's own scores
-/// alone, and offsets are whole powers of two.
+/// alone, and offsets are whole powers of two. Scores of up to 10^6 in
+/// size are told apart as well as f32 can.
 class AttentionRounds : public VectorAssembler {
 protected:
   AttentionRounds(const KernelRow &row, const AttentionShape &shape);

@@ -285,7 +285,7 @@ TEST_P(TileAttention, FollowsScoresThatRiseOrFall) {
 }
 
 TEST_P(TileAttention, PicksTheLargestOfScoresFarApart) {
-  for (float magnitude : {1e2f, 1e4f, 1e5f})
+  for (float magnitude : {1e2f, 1e4f, 1e6f})
     for (int64_t keys : {150, 4500}) {
       const int64_t best = keys * 2 / 3;
       TileAttentionProblem problem({3, keys}, shapeOf(GetParam(), 4), 1);
@@ -297,8 +297,14 @@ TEST_P(TileAttention, PicksTheLargestOfScoresFarApart) {
           problem.setK(key, dim, key == best ? 1.0f : key == 5 ? -1.0f : 0.25f);
       problem.packSlowly();
       problem.run(GetParam(), *kernelOf(problem.shape));
+      ASSERT_TRUE(problem.gapsUntouched(0, 3));
       for (int64_t query = 0; query < 3; ++query)
-        expectWithinBounds(problem);
+        for (int64_t dim = 0; dim < 4; ++dim) {
+          const double value = problem.value(query == 1 ? 5 : best, dim);
+          ASSERT_NEAR(problem.result(query, 0, dim), value,
+                      0x1p-14 * std::fabs(value))
+              << magnitude << ", " << keys << " keys: query " << query;
+        }
     }
 }
 

@@ -34,6 +34,11 @@ public:
   void setK(int64_t key, int64_t dim, float value);
   void setV(int64_t key, int64_t dim, float value);
 
+  /// The sum of the planes of a value.
+  double value(int64_t key, int64_t dim) const {
+    return vValues[key * shape.headSize + dim];
+  }
+
   /// Runs the packing kernel in calls of at most `rows` tokens, a multiple of
   /// 32.
   void pack(const ExecutableCode &kernel, int64_t rows);
