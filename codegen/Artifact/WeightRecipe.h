@@ -80,7 +80,8 @@ public:
 /// tiles. False with `error` naming the weight and step if the recipe does not
 /// fit together, the tensor and flat index if a value used is not finite, the
 /// weight and flat index (of tiles: in their operand) if a value is beyond the
-/// range of the type it is rounded to. Temporary memory is a few blocks of rows.
+/// range of the type it is rounded to. Temporary memory is a few blocks of
+/// rows.
 bool evaluateRecipe(const WeightRecipe &recipe, WeightSource &source,
                     std::vector<uint8_t> &bytes, std::string &error);
 

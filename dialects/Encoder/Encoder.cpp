@@ -333,9 +333,9 @@ static LogicalResult expectLinear(LinearOp op, StringRef role,
     return failure();
   int64_t in = getColumns(op.getInput()), out = getColumns(op.getResult());
   if (type->getShape() != ArrayRef<int64_t>({out, in}))
-    return op.emitOpError() << "expects a " << role << " of shape [" << out
-                            << ", " << in << "], but " << matrix << " is a "
-                            << *type;
+    return op.emitOpError()
+           << "expects a " << role << " of shape [" << out << ", " << in
+           << "], but " << matrix << " is a " << *type;
   return bias ? expectVector(op, biasRole, bias, out, tables) : success();
 }
 
