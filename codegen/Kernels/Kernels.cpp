@@ -282,6 +282,11 @@ bool encast::generateAttention(const KernelRow &row,
   }
 }
 
+bool encast::mayReplaceResidual(const KernelRow &row,
+                                const LinearShape &shape) {
+  return row.arithmetic != Arithmetic::F32 || !LinearF32(row, shape).cutsK();
+}
+
 int64_t encast::linearWorkspaceBytes(const KernelRow &row,
                                      const LinearShape &shape) {
   if (row.arithmetic == Arithmetic::F32)

@@ -160,6 +160,8 @@ bool generateLinear(const KernelRow &row, const LinearShape &shape,
 /// Of the families Attention, TileAttention and AttentionPack.
 bool generateAttention(const KernelRow &row, const AttentionShape &shape,
                        std::vector<uint8_t> &code, std::string &error);
+/// Whether LinearArgs::c may be the residual: sums do not wait in c.
+bool mayReplaceResidual(const KernelRow &row, const LinearShape &shape);
 /// Bytes of LinearArgs::workspace, 0 if the kernel needs none.
 int64_t linearWorkspaceBytes(const KernelRow &row, const LinearShape &shape);
 /// Bytes of the workspace of an attention kernel.

@@ -292,6 +292,9 @@ void LinearF32::emitTile(Tile tile) {
   cmp(prefetch, local(PrefetchEnd));
   cmovb(prefetchSteps, local(PrefetchSteps));
 
+  if (shape.residual)
+    emitPrefetchOfResidual(tile);
+
   // Between chunks the sums wait in c, where accumulating ones come from.
   Label zeros, summing, store;
   if (shape.accumulate) {
@@ -327,6 +330,10 @@ void LinearF32::emitTile(Tile tile) {
       emitPrefetchStep(tile.panels, 0);
       add(prefetch, kStepBytes);
       L(noPrefetch);
+      // The same place of the next tile's rows, which the first group meets
+      // cold. AVX2 loses more by the instructions than it gains.
+      if (full && isAvx512() && k < tile.rows)
+        prefetcht1(aAt(k, int(tile.rows * shape.lda)));
       emitStep(tile, k);
     }
     for (int row = 0; row < tile.rows; row += 3)
@@ -385,6 +392,15 @@ void LinearF32::emitPrefetchStep(int panels, int offset) {
   for (int panel = 0; panel < std::min(panels, row.panelTile); ++panel)
     prefetcht1(panel == 0 ? ptr[prefetch + offset]
                           : ptr[prefetch + prefetchStride * panel + offset]);
+}
+
+/// Has the residual at hand when the sums are.
+void LinearF32::emitPrefetchOfResidual(Tile tile) {
+  const int columnBytes = resultColumns() * int(sizeof(float));
+  mov(temp, local(TileResidual));
+  for (int m = 0; m < tile.rows; ++m)
+    for (int panel = 0; panel < tile.panels; ++panel)
+      prefetcht1(ptr[temp + rowOffset(m, shape.ldr) + panel * columnBytes]);
 }
 
 void LinearF32::emitEpilogue(Tile tile) {

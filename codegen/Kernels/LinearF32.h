@@ -53,6 +53,8 @@ class LinearF32 final : public VectorAssembler {
 public:
   LinearF32(const KernelRow &row, const LinearShape &shape);
   bool generate(std::vector<uint8_t> &code, std::string &error);
+  /// Whether sums wait in c.
+  bool cutsK() const { return chunks > 1; }
 
 private:
   /// A register tile: `rows` by `panels` panels.
@@ -87,6 +89,7 @@ private:
   void emitStep(Tile tile, int k);
   void emitPrefetchOfNextChunk(int panels);
   void emitPrefetchStep(int panels, int offset);
+  void emitPrefetchOfResidual(Tile tile);
   void emitEpilogue(Tile tile);
   void emitGatePairs(Tile tile);
   void emitActivations(Tile tile);

@@ -156,10 +156,10 @@ private:
                Value accumulate, bool isLast);
   LinearOp innerLinear(LinearOp op);
   LogicalResult lowerFeedForward(LinearOp up, LinearOp down);
-  FailureOr<int64_t> panelMajorHeadSize(LinearOp op);
+  int64_t panelMajorHeadSize(LinearOp op);
   HeadsChain chainOf(Value operand);
   bool feedsAttention(Operation *op);
-  FailureOr<Planes> planes(AttentionOp op, Value operand, int64_t heads);
+  Planes planes(AttentionOp op, Value operand, int64_t heads);
   bool isEmbedded(FlatSymbolRefAttr weight);
   bool storesGroups(LinearOp op);
 };
@@ -377,7 +377,7 @@ Arithmetic KernelBuilder::chooseArithmetic(LinearOp op) {
     return !weight || weightType(weight).getElementType().isBF16();
   };
   bool exact = isExact(op.getWeightAttr()) && isExact(op.getGateAttr());
-  Arithmetic wanted = exact ? Arithmetic::Bf16x3w : Arithmetic::F32;
+  Arithmetic wanted = exact ? Arithmetic::Bf16x3w : Arithmetic::Bf16x6;
   if (op.getPrecision() == Precision::Bf16)
     wanted = Arithmetic::Bf16;
   else if (op.getPrecision() == Precision::Bf16x3 && !exact)
@@ -510,33 +510,33 @@ static PoolMode poolMode(Pooling mode) {
 //===----------------------------------------------------------------------===//
 
 /// The size of the heads that f32 attention reads of a linear's result as they
-/// are, 0 if none does. An error if others read it too.
-FailureOr<int64_t> KernelBuilder::panelMajorHeadSize(LinearOp op) {
+/// are; 0 if its rows are better laid out by a program, since others read them
+/// too, heads do not begin at planes, or an epilogue takes rows.
+int64_t KernelBuilder::panelMajorHeadSize(LinearOp op) {
+  if (arithmetics.lookup(op) != Arithmetic::F32 || op.getResidual() ||
+      op.getGateAttr())
+    return 0;
   int64_t headSize = 0;
   bool others = false;
-  auto look = [&](Value value) {
+  auto look = [&](Value value, int64_t begin) {
     for (Operation *user : value.getUsers()) {
       auto attention = dyn_cast<AttentionOp>(user);
-      if (!attention || arithmetics.lookup(attention) != Arithmetic::F32)
-        others |= !isa<ColumnsOp>(user);
-      else if (headSize && headSize != attention.getHeadSize())
-        others = true;
-      else
-        headSize = attention.getHeadSize();
+      if (!attention || arithmetics.lookup(attention) != Arithmetic::F32) {
+        others |= value != op.getResult() || !isa<ColumnsOp>(user);
+        continue;
+      }
+      others |= headSize && headSize != attention.getHeadSize();
+      headSize = attention.getHeadSize();
+      others |= begin % headSize != 0;
     }
   };
-  look(op.getResult());
+  look(op.getResult(), 0);
   for (Operation *user : op->getUsers())
     if (auto columns = dyn_cast<ColumnsOp>(user))
-      look(columns.getResult());
-  if (headSize && others)
-    return op.emitOpError("is read by attention and by other operations");
-  if (headSize && getColumns(op.getResult()) % headSize)
-    return op.emitOpError()
-           << "has " << getColumns(op.getResult())
-           << " columns, which heads of size " << headSize << " do not fill";
-  // Tiles are stored row by row, and laid out behind.
-  return arithmetics.lookup(op) == Arithmetic::F32 ? headSize : 0;
+      look(columns.getResult(), columns.getBegin());
+  if (!headSize || others || getColumns(op.getResult()) % headSize)
+    return 0;
+  return headSize;
 }
 
 KernelBuilder::HeadsChain KernelBuilder::chainOf(Value operand) {
@@ -696,18 +696,18 @@ LogicalResult KernelBuilder::lower(LinearOp op) {
   Arithmetic arithmetic = arithmetics.lookup(op);
   FailureOr<const KernelRow *> row =
       this->row(op, KernelFamily::Linear, arithmetic);
-  FailureOr<int64_t> headSize = panelMajorHeadSize(op);
-  if (failed(row) || failed(headSize))
+  if (failed(row))
     return failure();
+  int64_t headSize = panelMajorHeadSize(op);
   Value input = op.getInput();
   int64_t outPlanes = 0;
   if (arithmetic != Arithmetic::F32) {
     input = asPlanes(input, activationPlanes(arithmetic));
     outPlanes = op.getResidual() ? 0 : wantedPlanes(op.getResult());
   }
-  Packing packing{.arithmetic = arithmetic, .headSize = *headSize};
+  Packing packing{.arithmetic = arithmetic, .headSize = headSize};
   op.getResult().replaceAllUsesWith(
-      linear(op, **row, input, packing, *headSize, outPlanes, Value(), true));
+      linear(op, **row, input, packing, headSize, outPlanes, Value(), true));
   op.erase();
   return success();
 }
@@ -745,22 +745,17 @@ Value KernelBuilder::heads(Operation *op, HeadsChain chain, int64_t count,
 
 /// An operand of f32 attention: where it lies if it is panel-major, else a copy
 /// of it.
-FailureOr<KernelBuilder::Planes>
-KernelBuilder::planes(AttentionOp op, Value operand, int64_t count) {
+KernelBuilder::Planes KernelBuilder::planes(AttentionOp op, Value operand,
+                                            int64_t count) {
   int64_t headSize = op.getHeadSize();
   HeadsChain chain = chainOf(operand);
   auto linear = chain.input.getDefiningOp<kernel::LinearOp>();
   if (chain.norm || chain.rope || !linear || !linear.getPanelMajor()) {
     HeadsOptions options;
     options.panelMajor = true;
-    return Planes{heads(op, chain, count, headSize, options), 0};
+    return {heads(op, chain, count, headSize, options), 0};
   }
-  if (chain.column % headSize)
-    return op.emitOpError()
-           << "reads columns from " << chain.column
-           << ", which is no multiple of the head size " << headSize;
-  return Planes{chain.input,
-                chain.column / headSize * kernel::panelsFor(headSize)};
+  return {chain.input, chain.column / headSize * kernel::panelsFor(headSize)};
 }
 
 LogicalResult KernelBuilder::lower(AttentionOp op) {
@@ -772,12 +767,12 @@ LogicalResult KernelBuilder::lower(AttentionOp op) {
     return lowerTileAttention(op);
   FailureOr<const KernelRow *> kernelRow =
       row(op, KernelFamily::Attention, Arithmetic::F32);
-  FailureOr<Planes> query = planes(op, op.getQuery(), op.getHeads());
-  FailureOr<Planes> key = planes(op, op.getKey(), keyHeads);
-  FailureOr<Planes> value = planes(op, op.getValue(), keyHeads);
-  if (failed(kernelRow) || failed(query) || failed(key) || failed(value))
+  if (failed(kernelRow))
     return failure();
   const KernelRow &row = **kernelRow;
+  Planes query = planes(op, op.getQuery(), op.getHeads());
+  Planes key = planes(op, op.getKey(), keyHeads);
+  Planes value = planes(op, op.getValue(), keyHeads);
   AttentionShape shape;
   shape.headSize = headSize;
   shape.queryHeads = op.getHeads() / keyHeads;
@@ -786,9 +781,9 @@ LogicalResult KernelBuilder::lower(AttentionOp op) {
   shape.scale = static_cast<float>(op.getScale().convertToDouble());
   b.setInsertionPoint(op);
   auto attention = kernel::AttentionOp::create(
-      b, op.getLoc(), op.getType(), define(row, shape), query->value,
-      key->value, value->value,
-      b.getDenseI64ArrayAttr({query->first, key->first, value->first}),
+      b, op.getLoc(), op.getType(), define(row, shape), query.value, key.value,
+      value.value,
+      b.getDenseI64ArrayAttr({query.first, key.first, value.first}),
       b.getI64IntegerAttr(op.getHeads()), b.getI64IntegerAttr(keyHeads),
       b.getI64IntegerAttr(kernel::panelsFor(headSize)),
       b.getI64IntegerAttr(row.rowTile),

@@ -9,6 +9,7 @@
 ///   value   block  arena   block  arena       block   block block   arena
 //===----------------------------------------------------------------------===//
 
+#include "codegen/Kernels/Kernels.h"
 #include "compiler/Conversion/Passes.h"
 #include "compiler/Transforms/Demand.h"
 #include "dialects/Kernel/Layout.h"
@@ -335,18 +336,32 @@ LogicalResult PlanBuilder::makeSlots() {
   return success();
 }
 
-/// Whether a linear may write over its residual, element by element: it reads
-/// it last, and both live in the same kind of memory.
+/// Whether a linear may write over its residual, element by element: it alone
+/// reads it then, only as its residual, and both live in the same kind of
+/// memory.
 bool PlanBuilder::canReplaceResidual(kernel::LinearOp linear) {
   if (!linear || !linear.getResidual() || linear.getAccumulate())
     return false;
+  auto define = symbols.lookup<kernel::DefineOp>(linear.getKernel());
+  const KernelRow *row = findKernelRow(define.getRow());
+  LinearShape shape;
+  shape.k = define.getNumber("k");
+  shape.gated = define.getShape().contains("gated");
+  if (!row || !mayReplaceResidual(*row, shape))
+    return false;
   Value value = linear.getResult(), residual = linear.getResidual();
   auto isEither = [](Operation *user) { return isa<encoder::EitherOp>(user); };
+  // Other blocks of the same step may not have read their neighbours yet.
+  auto isDone = [&](Operation *user) {
+    return user->isBeforeInBlock(linear) &&
+           (stepOf.lookup(user) != stepOf.lookup(linear) ||
+            !readsOtherRows(user, residual));
+  };
   bool isLast = llvm::all_of(residual.getUsers(), [&](Operation *user) {
-    return user == linear || user->isBeforeInBlock(linear);
+    return user == linear || isDone(user);
   });
-  return isLast && completeSum(value) == value &&
-         isLocal(value) == isLocal(residual) &&
+  return isLast && linear.getInput() != residual &&
+         completeSum(value) == value && isLocal(value) == isLocal(residual) &&
          llvm::none_of(value.getUsers(), isEither) &&
          llvm::none_of(residual.getUsers(), isEither) &&
          demand.of(residual.getDefiningOp()) == demand.of(linear);

@@ -85,7 +85,7 @@ struct TileRows : encast::impl::TileRowsPassBase<TileRows> {
     int64_t by = step.getRowTile();
     rows = std::max(rows / by, int64_t(1)) * by;
     step.setMaxRows(rows);
-    step.setSplitRows(std::min(kSplitRows, rows));
+    step.setSplitRows(planes ? rows : std::min(kSplitRows, rows));
   }
 };
 
