@@ -190,7 +190,7 @@ std::vector<std::string> readLayerTypes(JsonFields &config, int64_t layers,
     return types;
   std::string expected;
   for (const std::string &type : valid)
-    expected += (expected.empty() ? "" : " or ") + ("\"" + type + "\"");
+    expected.append(expected.empty() ? "\"" : " or \"").append(type) += '"';
   if (!given->is(JsonValue::Kind::Array) ||
       given->elements.size() != static_cast<size_t>(layers))
     config.fail(field,
@@ -215,29 +215,28 @@ std::vector<std::string> readLayerTypes(JsonFields &config, int64_t layers,
 bool findPrefix(ImportContext &context,
                 const std::vector<std::string> &prefixes,
                 const std::vector<std::string> &starts, std::string &prefix) {
-  std::string found;
+  std::vector<std::string> found; // A name of each prefix.
   prefix = prefixes.front();
-  auto isOfBase = [&](const std::string &name, const std::string &candidate) {
-    return std::any_of(starts.begin(), starts.end(),
-                       [&](const std::string &start) {
-                         return startsWith(name, candidate + start);
-                       });
-  };
-  for (const std::string &candidate : prefixes)
-    for (const auto &[name, tensor] : context.tensors.all()) {
-      if (!isOfBase(name, candidate))
-        continue;
-      if (!found.empty()) {
-        context.error = context.config.where() + ": the checkpoint has both " +
-                        found + " and " + name +
-                        ", so it is not clear which model is meant";
-        return false;
-      }
-      found = name;
-      prefix = candidate;
-      break;
-    }
-  return true;
+  for (const std::string &candidate : prefixes) {
+    auto isOfBase = [&](const auto &entry) {
+      return std::any_of(starts.begin(), starts.end(),
+                         [&](const std::string &start) {
+                           return startsWith(entry.first, candidate + start);
+                         });
+    };
+    const auto &all = context.tensors.all();
+    auto base = std::find_if(all.begin(), all.end(), isOfBase);
+    if (base == all.end())
+      continue;
+    found.push_back(base->first);
+    prefix = candidate;
+  }
+  if (found.size() < 2)
+    return true;
+  context.error = context.config.where() + ": the checkpoint has both " +
+                  found[0] + " and " + found[1] +
+                  ", so it is not clear which model is meant";
+  return false;
 }
 
 bool checkLayerCount(ImportContext &context, const std::string &start,
