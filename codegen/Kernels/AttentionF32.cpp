@@ -158,7 +158,8 @@ void AttentionF32::emitGroup(Block block) {
 }
 
 /// Points to the first key of the group. With a window the group is one block,
-/// whose keys are those of any lane.
+/// whose keys are those of any lane, or the last one, masked, if no lane sees a
+/// key.
 void AttentionF32::emitKeyRange(Block block) {
   mov(kBlock, ptr[args + offsetof(AttentionArgs, k)]);
   mov(vBlock, ptr[args + offsetof(AttentionArgs, v)]);
@@ -181,6 +182,10 @@ void AttentionF32::emitKeyRange(Block block) {
     sub(rowPtr, window);
     cmp(rowPtr, firstKey);
     cmovg(firstKey, rowPtr);
+    mov(temp, local(RangeEnd));
+    dec(temp);
+    cmp(firstKey, temp);
+    cmovg(firstKey, temp);
     add(end, window + 1);
     cmp(end, local(RangeEnd));
     cmovg(end, local(RangeEnd));
@@ -497,7 +502,8 @@ void AttentionF32::emitRescale(Block block) {
   L(done);
 }
 
-/// Turns the scores of the block into 2^(score - maximum) and adds them up.
+/// Turns the scores of the block into 2^(score - maximum) and adds them up. The
+/// last block of keys asks for the lines of out, a lane at a time.
 void AttentionF32::emitSoftmax(Block block) {
   std::vector<MathLane> lanes;
   for (int v = 0; v < block.vectors; ++v) {
@@ -505,10 +511,25 @@ void AttentionF32::emitSoftmax(Block block) {
     vmovups(vec(5 * v + 3), vectorAt(state + maxOffset, v));
     vmovups(vec(5 * v + 4), vectorAt(state + sumOffset, v));
   }
-  Label nextKey;
+  const Reg64 out = step, outRow = planePtr; // out is 0 until the last block
+  lea(temp, ptr[firstKey + blockKeys]);
+  xor_(out, out);
+  cmp(temp, local(RangeEnd));
+  cmove(out, ptr[args + offsetof(AttentionArgs, out)]);
+
+  Label nextKey, notLast;
   mov(scorePtr, local(Scores));
   mov(rowsLeft, blockKeys);
   L(nextKey);
+  test(out, out);
+  jz(notLast);
+  mov(outRow, block.vectors * this->lanes());
+  cmp(outRow, rowsLeft);
+  cmova(outRow, rowsLeft);
+  mov(outRow, qword[state + outRow * 8 + outRowOffset - 8]);
+  for (int dim = 0; dim < shape.headSize; dim += kPlane)
+    prefetchw(ptr[out + outRow + floatOffset(dim)]);
+  L(notLast);
   for (int v = 0; v < block.vectors; ++v) {
     vmovups(lanes[v].value, vectorAt(scorePtr, v));
     vsubps(lanes[v].value, lanes[v].value, vec(5 * v + 3));
@@ -557,13 +578,17 @@ void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
   mov(scorePtr, local(Scores));
   mov(rowsLeft, blockKeys);
   // The key that lies as far in the next block as the value at rowPtr in this
-  // one; in this one, if it is the last.
+  // one; in this one, if it is the last. Of a window, the next lanes go on.
   const Reg64 nextBlockKey = step;
   if (firstDim == 0) {
-    lea(temp, ptr[firstKey + blockKeys]);
-    xor_(nextBlockKey, nextBlockKey);
-    cmp(temp, local(RangeEnd));
-    cmovl(nextBlockKey, blockKeys);
+    if (hasWindow()) {
+      mov(nextBlockKey, blockKeys);
+    } else {
+      lea(temp, ptr[firstKey + blockKeys]);
+      xor_(nextBlockKey, nextBlockKey);
+      cmp(temp, local(RangeEnd));
+      cmovl(nextBlockKey, blockKeys);
+    }
     imul(nextBlockKey, nextBlockKey, kPlaneRowBytes);
     add(nextBlockKey, planePtr);
     sub(nextBlockKey, vBlock);
@@ -605,7 +630,8 @@ void AttentionF32::emitValueTile(Block block, int firstDim, int dims) {
 }
 
 /// out[lane][dim] = o^T[dim][lane] / sum[lane]. Lanes that are missing store
-/// what they repeat once more.
+/// what they repeat once more. The largest score adds 1 to a sum; only that of
+/// a lane that sees no key is less, 0, and so is its o^T.
 void AttentionF32::emitOut(Block block) {
   const Vec rows[4] = {vec(0), vec(1), vec(2), vec(3)};
   const Vec temps[4] = {vec(4), vec(5), vec(6), vec(7)};
@@ -623,7 +649,8 @@ void AttentionF32::emitOut(Block block) {
       }
     };
     broadcastConstant(inverse, 1.0f);
-    vdivps(inverse, inverse, vectorAt(state + sumOffset, v));
+    vmaxps(quad, inverse, vectorAt(state + sumOffset, v)); // keeps a NaN
+    vdivps(inverse, inverse, quad);
     mov(planePtr, ptr[args + offsetof(AttentionArgs, out)]);
     lea(vectorPtr, vectorAt(state + oOffset, v));
     if (shape.headSize >= 4) {

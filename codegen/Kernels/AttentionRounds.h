@@ -90,7 +90,7 @@ protected:
     TilePosition,
     TileQueriesLeft, ///< Of the group, from the tile on.
     TileQueries,
-    TileMask, ///< A bit for each query.
+    TileMask, ///< A bit for each query that sees a key.
     FirstKey,
     Blocks,
     LastWhole,     ///< Of the blocks that need no mask, without a window.

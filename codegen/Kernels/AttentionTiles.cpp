@@ -228,7 +228,20 @@ void AttentionTiles::emitQueriesIn() {
   cmovg(rowsLeft, variable(TileQueriesLeft));
   mov(variable(TileQueries), rowsLeft);
   mov(temp.cvt32(), -1);
-  bzhi(temp.cvt32(), temp.cvt32(), rowsLeft.cvt32());
+  if (hasSpans()) {
+    bzhi(temp.cvt32(), temp.cvt32(), rowsLeft.cvt32());
+  } else {
+    const Reg64 seeing = number, none = place;
+    xor_(none, none);
+    mov(seeing, variable(Keys));
+    sub(seeing, variable(TilePosition));
+    add(seeing, int(shape.window));
+    cmp(seeing, none);
+    cmovl(seeing, none);
+    cmp(seeing, rowsLeft);
+    cmovg(seeing, rowsLeft);
+    bzhi(temp.cvt32(), temp.cvt32(), seeing.cvt32());
+  }
   mov(variable(TileMask), temp);
   mov(emptyRows, kQueries);
   sub(emptyRows, rowsLeft);
@@ -264,7 +277,8 @@ void AttentionTiles::emitQueriesIn() {
   L(done);
 }
 
-/// The blocks of keys that the tile walks.
+/// The blocks of keys that the tile walks: the last one, masked, if it sees no
+/// key.
 void AttentionTiles::emitKeyRange() {
   const Reg64 first = place, end = temp, keys = number;
   mov(keys, variable(Keys));
@@ -278,6 +292,9 @@ void AttentionTiles::emitKeyRange() {
     lea(temp, ptr[pointer - window]);
     cmp(first, temp);
     cmovl(first, temp);
+    lea(temp, ptr[keys - 1]);
+    cmp(first, temp);
+    cmovg(first, temp);
     and_(first, -int(kTileKeys));
     lea(end, ptr[pointer + window]);
     add(end, variable(TileQueries));
@@ -387,11 +404,14 @@ void AttentionTiles::emitKeepSpan() {
 }
 
 /// Leaves values and sums to be written row by row, beside the first products
-/// of the next tile.
+/// of the next tile. Any number will do for the sum of a query that sees no
+/// key, whose values are 0.
 void AttentionTiles::emitFinish() {
   for (int half = 0; half < 2; ++half) {
     broadcastConstant(vec(0), 1.0f);
-    vdivps(vec(0), vec(0), vectorAt(rowSums(), half));
+    broadcastConstant(vec(1), std::numeric_limits<float>::min());
+    vmaxps(vec(1), vec(1), vectorAt(rowSums(), half)); // keeps a NaN
+    vdivps(vec(0), vec(0), vec(1));
     vmovups(vectorAt(factors(), half), vec(0));
   }
   copy(FinishedOut, TileOut);

@@ -60,13 +60,14 @@ enum class LinearArg {
 
 /// Flash attention of the query heads that share a head of keys and values:
 /// out = softmax(q k^T * scale) v for a tile of queries over the keys of their
-/// sequence, all or those of a window. q, k and v are panel-major: planes
-/// of [rows of the slot][16], ceil(headSize / 16) of them for each head, the
-/// last one with undefined padding; query heads follow each other. Every query
-/// is a lane: scores are chains over the head dimension, sums of probabilities
-/// and of values are chains over the keys in their order, and the running
-/// maximum is updated at multiples of kAttentionKeyBlock keys, so the bits
-/// depend on the query and its sequence alone.
+/// sequence, all or those of a window; a query that sees no key, because it is
+/// further than the window behind the last one, gives 0. q, k and v are
+/// panel-major: planes of [rows of the slot][16], ceil(headSize / 16) of them
+/// for each head, the last one with undefined padding; query heads follow each
+/// other. Every query is a lane: scores are chains over the head dimension,
+/// sums of probabilities and of values are chains over the keys in their order,
+/// and the running maximum is updated at multiples of kAttentionKeyBlock keys,
+/// so the bits depend on the query and its sequence alone.
 struct AttentionArgs {
   const float *q; ///< First query row of the first query head's first plane.
   const float *k; ///< First key row of the head's first plane.
@@ -74,7 +75,7 @@ struct AttentionArgs {
   float *out;     ///< [queries, queryHeads * headSize], row stride ldo (baked);
                   ///< only these columns are written. 4-byte aligned.
   int64_t queries;      ///< >= 1, any number.
-  int64_t keys;         ///< >= 1, any number.
+  int64_t keys;         ///< >= 1, any number; queries may lie behind them.
   int64_t qPlaneBytes;  ///< From a plane of q to the next.
   int64_t kvPlaneBytes; ///< Same for k and v.
   void *workspace;      ///< attentionWorkspaceBytes(row, shape) bytes, 64-byte
@@ -113,7 +114,7 @@ enum class AttentionPackArg { K, V, PackedK, PackedV, Rows, Count };
 /// Flash attention by tiles of bf16, of the query heads that share a head of
 /// keys and values, over the keys of a sequence or those of a window. Keys are
 /// walked in blocks that start at the sequence's first key, so the bits depend
-/// on the query and its sequence alone.
+/// on the query and its sequence alone. A query that sees no key gives 0.
 struct TileAttentionArgs {
   const void *q; ///< bf16 planes of the first query, first column of the first
                  ///< query head; heads are padded to a multiple of 32 columns.
@@ -123,7 +124,7 @@ struct TileAttentionArgs {
   void *out;        ///< First query, first column of the first query head: f32
                     ///< row stride ldo, or bf16 planes.
   int64_t queries;  ///< >= 1, any number.
-  int64_t keys;     ///< >= 1, any number.
+  int64_t keys;     ///< >= 1, any number; queries may lie behind them.
   int64_t position; ///< As in AttentionArgs.
   void *workspace;  ///< attentionWorkspaceBytes(row, shape) bytes, 64-byte
                     ///< aligned, this thread's own.

@@ -217,6 +217,35 @@ TEST_P(Attention, SeesTheWindowAroundItsPosition) {
       }
 }
 
+// Queries around and far behind the last one that sees a key, by themselves and
+// beside those that see some.
+TEST_P(Attention, GivesZeroToAQueryThatSeesNoKey) {
+  for (int64_t window : {0, 1, 4, 64, 100})
+    for (int64_t keys : {1, 4, 31, 63, 64, 65, 128, 130}) {
+      AttentionShape shape = shapeOf(12, 1 + keys % 3, window);
+      shape.ldo += 2;
+      auto kernel = attentionKernel(GetParam(), shape);
+      const int64_t behind = keys + window; // first that sees none
+      for (int64_t position : {int64_t(0), std::max<int64_t>(0, behind - 9),
+                               behind - 1, behind, behind + 1, behind + 700})
+        for (int64_t queries : {1, 2, 3, 19, 120}) {
+          AttentionProblem whole({queries, keys, 0, position}, shape, 4),
+              parts({queries, keys, 0, position}, shape, 4);
+          for (int64_t key = keys; key < whole.size.slotRows; ++key)
+            for (int64_t dim = 0; dim < 12; ++dim)
+              whole.k[whole.index(key, dim)] = whole.v[whole.index(key, dim)] =
+                  std::nanf("");
+          whole.run(GetParam(), *kernel);
+          expectWithinBounds(whole);
+          for (int64_t query = 0; query < queries; ++query)
+            parts.run(GetParam(), *kernel, query, 1);
+          ASSERT_TRUE(sameBits(whole.out, parts.out))
+              << "window " << window << ", " << keys << " keys, position "
+              << position << ", " << queries << " queries";
+        }
+    }
+}
+
 // The first keys that a block walks are masked for its last lanes.
 TEST_P(Attention, GivesTheSameBitsForEveryTileOfAWindow) {
   for (int64_t window : kWindows)

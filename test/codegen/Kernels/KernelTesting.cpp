@@ -305,6 +305,8 @@ AttentionProblem::Expected AttentionProblem::expected(int64_t query,
   Expected result;
   result.values.resize(dims);
   result.bounds.resize(dims);
+  if (largest == -HUGE_VAL) // sees no key: exactly 0
+    return result;
   double sum = 0;
   std::vector<double> absolute(dims);
   for (int64_t key = 0; key < size.keys; ++key) {

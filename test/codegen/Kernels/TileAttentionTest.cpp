@@ -195,6 +195,28 @@ TEST_P(TileAttention, SeesTheKeysAroundThePosition) {
   }
 }
 
+// Queries around and far behind the last one that sees a key, by themselves and
+// beside those that see some, whose scores are small or need offsets.
+TEST_P(TileAttention, GivesZeroToAQueryThatSeesNoKey) {
+  for (int64_t window : {0, 4, 64, 100})
+    for (int64_t keys : {1, 4, 31, 32, 33, 130}) {
+      AttentionShape shape = shapeOf(GetParam(), 20);
+      shape.queryHeads = 1 + keys % 2;
+      shape.window = window;
+      std::vector<Size> sizes;
+      const int64_t behind = keys + window; // first that sees none
+      for (int64_t position : {int64_t(0), std::max<int64_t>(0, behind - 9),
+                               behind - 1, behind, behind + 1, behind + 700})
+        for (int64_t queries : {1, 2, 31, 33, 80})
+          sizes.push_back({queries, keys, position});
+      check(sizes, shape);
+      for (float factor : {1.0f, 150.0f}) {
+        expectBits({40, keys, std::max<int64_t>(0, behind - 9)}, shape, factor);
+        expectBits({70, keys, behind - 1}, shape, factor);
+      }
+    }
+}
+
 TEST_P(TileAttention, LeavesTheGapsOfWideRowsUntouched) {
   for (int64_t headSize : {1, 15, 16, 17, 30, 48})
     for (int planes : {0, 1, 2, 3}) {

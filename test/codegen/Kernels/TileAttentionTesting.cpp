@@ -225,7 +225,7 @@ TileAttentionProblem::seenKeys(int64_t query) const {
   if (shape.window < 0)
     return {0, size.keys};
   const int64_t position = size.position + query;
-  return {std::max<int64_t>(0, position - shape.window),
+  return {std::clamp<int64_t>(position - shape.window, 0, size.keys),
           std::min(size.keys, position + shape.window + 1)};
 }
 
@@ -280,6 +280,8 @@ TileAttentionProblem::expected(int64_t query, int64_t head) const {
   Expected result;
   result.values.resize(dims);
   result.bounds.resize(dims);
+  if (firstKey == endKey) // exactly 0
+    return result;
   double sum = 0;
   std::vector<double> absolute(dims);
   for (int64_t key = firstKey; key < endKey; ++key) {
@@ -387,6 +389,8 @@ std::vector<float> TileAttentionProblem::expectedBits(int64_t query,
 
   float allSums = 0, offset = 0;
   std::vector<float> allValues(shape.headSize);
+  if (firstKey == endKey)
+    return allValues;
   for (int64_t span = firstKey / spanKeys * spanKeys; span < endKey;
        span += spanKeys) {
     const bool firstSpan = span <= firstKey;
