@@ -172,7 +172,7 @@ void AttentionF32::emitKeyRange(Block block) {
     const Reg64 end = step;
     mov(state, ptr[args + offsetof(AttentionArgs, workspace)]);
     movsxd(rowPtr, dword[state + positionOffset]);
-    movsxd(end, dword[state + positionOffset + lastLane * kFloatBytes]);
+    movsxd(end, dword[state + positionOffset + floatOffset(lastLane)]);
     mov(temp, end);
     sub(temp, window);
     mov(local(SharedFirst), temp);
@@ -523,7 +523,8 @@ void AttentionF32::emitSoftmax(Block block) {
   L(nextKey);
   test(out, out);
   jz(notLast);
-  mov(outRow, block.vectors * this->lanes());
+  const int blockLanes = block.vectors * this->lanes();
+  mov(outRow, blockLanes);
   cmp(outRow, rowsLeft);
   cmova(outRow, rowsLeft);
   mov(outRow, qword[state + outRow * 8 + outRowOffset - 8]);

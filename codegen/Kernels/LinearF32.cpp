@@ -396,11 +396,11 @@ void LinearF32::emitPrefetchStep(int panels, int offset) {
 
 /// Has the residual at hand when the sums are.
 void LinearF32::emitPrefetchOfResidual(Tile tile) {
-  const int columnBytes = resultColumns() * int(sizeof(float));
   mov(temp, local(TileResidual));
   for (int m = 0; m < tile.rows; ++m)
     for (int panel = 0; panel < tile.panels; ++panel)
-      prefetcht1(ptr[temp + rowOffset(m, shape.ldr) + panel * columnBytes]);
+      prefetcht1(ptr[temp + rowOffset(m, shape.ldr) +
+                     rowOffset(panel, resultColumns())]);
 }
 
 void LinearF32::emitEpilogue(Tile tile) {
