@@ -8,6 +8,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <limits>
 
 using namespace mlir;
 using namespace encast::plan;
@@ -78,6 +79,15 @@ static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
                               "address has a term twice");
     return success();
   };
+  // Either sign of an offset can be printed.
+  auto parseOffset = [&]() -> ParseResult {
+    SMLoc place = parser.getCurrentLocation();
+    if (once(offset != 0) || parser.parseInteger(offset))
+      return failure();
+    if (offset == std::numeric_limits<int64_t>::min())
+      return parser.emitError(place, "offset is out of range");
+    return success();
+  };
   auto factor = [&](int64_t &value) -> ParseResult {
     return failure(once(value != 0) || parser.parseStar() ||
                    parser.parseInteger(value));
@@ -92,7 +102,7 @@ static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
       if (succeeded(parser.parseOptionalKeyword(name)))
         return factor(*value);
     if (failed(parser.parseOptionalKeyword("plane")))
-      return failure(once(offset != 0) || parser.parseInteger(offset));
+      return parseOffset();
     if (once(planes))
       return failure();
     planes = true;
@@ -115,7 +125,7 @@ static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
       if (failed(parseTerm()))
         return failure();
     } else if (succeeded(parser.parseOptionalMinus())) {
-      if (once(offset != 0) || parser.parseInteger(offset))
+      if (failed(parseOffset()))
         return failure();
       offset = -offset;
     } else {
@@ -304,7 +314,7 @@ static LogicalResult verifyAddress(Operation *op, AtAttr at,
     return op->emitOpError()
            << "has planes of " << stringifyDomain(at.getPlaneRows())
            << ", expected tokens, selected or packed";
-  if (at.getOffset() < 0 && !slot)
+  if (at.getOffset() < 0 && (!slot || !slot.getRowBytes()))
     return op->emitOpError()
            << "has a term of " << at.getOffset() << " in the address of "
            << at.getSymbol() << ", expected 0 or more";
@@ -391,7 +401,8 @@ LogicalResult SlotOp::verify() {
     return emitOpError("is needed for no output");
   if (getRows() && isAttention(*getRows()))
     return emitOpError() << "has rows " << stringifyDomain(*getRows())
-                         << ", expected tokens, selected, picked or sequences";
+                         << ", expected tokens, selected, picked, sequences or "
+                            "packed";
   return success();
 }
 

@@ -52,8 +52,13 @@ plan.slot @a arena rows tokens row_bytes 64 outputs 0
 
 // -----
 
-// expected-error @+1 {{has rows attention_tokens, expected tokens, selected, picked or sequences}}
+// expected-error @+1 {{has rows attention_tokens, expected tokens, selected, picked, sequences or packed}}
 plan.slot @a arena rows attention_tokens row_bytes 64
+
+// -----
+
+// expected-error @+1 {{has rows attention_runs, expected tokens, selected, picked, sequences or packed}}
+plan.slot @a arena rows attention_runs row_bytes 64
 
 // -----
 
@@ -121,6 +126,18 @@ plan.step @s over tokens rows 8 by 8 split -1 { plan.call @k(0) }
 
 // -----
 
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+// expected-error @+1 {{over attention needs heads}}
+plan.step @s over attention_runs rows 8 by 8 split 0 { plan.call @k(0) }
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+// expected-error @+1 {{walks over packed rows, which only slots have}}
+plan.step @s over packed rows 8 by 8 split 0 { plan.call @k(0) }
+
+// -----
+
 // expected-error @+1 {{holds 'arith.constant', expected calls only}}
 plan.step @s over tokens rows 8 by 8 split 0 { %c = arith.constant 1 : i32 }
 
@@ -163,7 +180,7 @@ plan.step @s over tokens rows 8 by 8 split 0 {
 kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
 plan.slot @x arena rows tokens row_bytes 64
 plan.step @s over tokens rows 8 by 8 split 0 {
-  // expected-error @+1 {{has planes of picked, expected tokens or selected}}
+  // expected-error @+1 {{has planes of picked, expected tokens, selected or packed}}
   plan.call @k(@x + plane(0 + panel * 1, picked))
 }
 
@@ -366,7 +383,159 @@ plan.step @s over picked rows 8 by 8 split 0 {
 
 // -----
 
+// Packed rows belong to packed slots, and to nothing else.
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over attention_tokens heads 1 rows 32 by 32 split 0 {
+  // expected-error @+1 {{takes rows of packed from @x, which has tokens}}
+  plan.call @k(@x + packed * 128)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over attention_tokens heads 1 rows 32 by 32 split 0 {
+  // expected-error @+1 {{takes rows of packed from @x, which has tokens}}
+  plan.call @k(@x + position * 128)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over attention_tokens heads 1 rows 32 by 32 split 0 {
+  // expected-error @+1 {{takes rows of packed from @x, which has tokens}}
+  plan.call @k(@x + plane(0 + panel * 2, packed))
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows packed row_bytes 128
+plan.step @s over attention_tokens heads 1 rows 32 by 32 split 0 {
+  // expected-error @+1 {{takes rows of attention_tokens from @x, which has packed}}
+  plan.call @k(@x + row * 128)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows packed row_bytes 128
+plan.step @s over attention_tokens heads 1 rows 32 by 32 split 0 {
+  // expected-error @+1 {{takes rows of tokens from @x, which has packed}}
+  plan.call @k(@x + packed * 128 + plane(0 + panel * 2, tokens))
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows packed row_bytes 128
+plan.step @s over attention_tokens heads 1 rows 32 by 32 split 0 {
+  // expected-error @+1 {{walks over rows of 256 bytes, but those of @x have 128}}
+  plan.call @k(@x + packed * 256 + plane(0 + panel * 2, packed))
+}
+
+// -----
+
+// Two heads of 128 bytes a row.
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows packed row_bytes 256
+plan.step @s over attention_tokens heads 2 rows 32 by 32 split 0 {
+  plan.call @k(@x + packed * 128 + position * 128 + plane(0 + panel * 2, packed))
+  // expected-error @+1 {{reaches beyond the 256 bytes of a row of @x in 2 panels}}
+  plan.call @k(@x + packed * 128 + position * 128 + plane(2 + panel * 2, packed))
+}
+
+// -----
+
+// Queries that follow each other are selected rows, too.
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @s arena rows selected row_bytes 128
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @step over attention_runs heads 1 rows 8 by 8 split 0 {
+  plan.call @k(@s + row * 128)
+  // expected-error @+1 {{takes rows of attention_runs from @x, which has tokens}}
+  plan.call @k(@x + row * 128)
+}
+
+// -----
+
+// A neighbour is a row before or behind, of the arena, for a row program.
+func.func private @p(memref<32xf32>)
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over tokens rows 8 by 8 split 0 {
+  plan.for_rows @p(@x + row * 128 - 128)
+  plan.for_rows @p(@x + row * 128 + 128)
+  // expected-error @+1 {{has a term of -64 in the address of @x, expected 0 or more}}
+  plan.for_rows @p(@x + row * 128 - 64)
+}
+
+// -----
+
+func.func private @p(memref<32xf32>)
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{reaches beyond the 128 bytes of a row of @x in 1 panels}}
+  plan.for_rows @p(@x + row * 128 + 256)
+}
+
+// -----
+
+func.func private @p(memref<32xf32>)
+plan.slot @x block row_bytes 128
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{has a term of -128 in the address of @x, expected 0 or more}}
+  plan.for_rows @p(@x + row * 128 - 128)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{has a term of -128 in the address of @x, expected 0 or more}}
+  plan.call @k(@x + row * 128 - 128)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x positions
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{has a term of -4 in the address of @x, expected 0 or more}}
+  plan.call @k(@x + row * 4 - 4)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+encoder.weight @w : tensor<8xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<8xf32>
+  encoder.yield %0 : tensor<8xf32>
+}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{has a term of -4 in the address of @w, expected 0 or more}}
+  plan.call @k(@w - 4)
+}
+
+// -----
+
 // Syntax.
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{offset is out of range}}
+  plan.call @k(@x + -9223372036854775808)
+}
+
+// -----
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{offset is out of range}}
+  plan.call @k(@x - -9223372036854775808)
+}
+
+// -----
 
 plan.step @s over tokens rows 8 by 8 split 0 {
   // expected-error @+1 {{unknown number 'row'}}
@@ -385,6 +554,34 @@ plan.step @s over tokens rows 8 by 8 split 0 {
 plan.step @s over tokens rows 8 by 8 split 0 {
   // expected-error @+1 {{address has a term twice}}
   plan.call @k(@x + 4 + 8)
+}
+
+// -----
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{address has a term twice}}
+  plan.call @k(@x - 4 + 8)
+}
+
+// -----
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{address has a term twice}}
+  plan.call @k(@x + 4 - 8)
+}
+
+// -----
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{address has a term twice}}
+  plan.call @k(@x + packed * 4 + packed * 8)
+}
+
+// -----
+
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{address has a term twice}}
+  plan.call @k(@x + position * 4 + position * 8)
 }
 
 // -----

@@ -23,6 +23,7 @@ llvm.func @compiled(!llvm.ptr, !llvm.ptr)
 // CHECK: plan.slot @up block row_bytes 192 offset 24576
 // CHECK: plan.slot @scratch workspace row_bytes 4096
 // CHECK: plan.slot @group workspace rows picked row_bytes 64 offset 4096
+// CHECK: plan.slot @packed arena rows packed row_bytes 256 colour 3
 plan.slot @hidden arena rows tokens row_bytes 128
 plan.slot @planes arena rows selected row_bytes 192 colour 2 outputs 5
 plan.slot @pooled arena rows sequences row_bytes 64 colour 0 outputs -9223372036854775808
@@ -36,6 +37,7 @@ plan.slot @pick pick
 plan.slot @up block row_bytes 192 offset 24576
 plan.slot @scratch workspace row_bytes 4096
 plan.slot @group workspace rows picked row_bytes 64 offset 4096
+plan.slot @packed arena rows packed row_bytes 256 colour 3
 
 // CHECK: plan.memory block 49152 workspace 8192
 plan.memory block 49152 workspace 8192
@@ -49,6 +51,11 @@ plan.step @step.0 over tokens rows 192 by 6 split 64 layer 1 {
   plan.call @linear(@planes + plane(2 + panel * 4, selected) + row * 64, @planes + 32 + plane(0 + panel * 1, tokens) + key * 64)
   // CHECK: plan.call @linear(@scratch, 64)
   plan.call @linear(@scratch, 64)
+  // The rows before and behind; both signs of an offset are read.
+  // CHECK: plan.for_rows @program(@hidden + row * 128 - 128, @hidden[by @selected] + row * 128 + 128)
+  plan.for_rows @program(@hidden - 128 + row * 128, @hidden[by @selected] + row * 128 + 128)
+  // CHECK: plan.for_rows @program(@hidden + row * 128 - 128, @hidden + row * 128 + 128)
+  plan.for_rows @program(@hidden + row * 128 + -128, @hidden + row * 128 - -128)
   // Rows by a table, or from the start of the sequence.
   // CHECK: plan.for_rows @program(@w[by @ids] + row * 48, @hidden[by sequence] + row * 128)
   plan.for_rows @program(@w[by @ids] + row * 48, @hidden[by sequence] + row * 128)
@@ -89,6 +96,15 @@ plan.step @step.2 over selected rows 6 by 6 split 0 { plan.call @linear(0, 0) }
 plan.step @step.3 over picked rows 6 by 6 split 0 { plan.call @linear(0, 0) }
 plan.step @step.4 over sequences rows 6 by 6 split 0 { plan.call @linear(0, 0) }
 plan.step @step.5 over attention_tokens heads 1 rows 6 by 6 split 0 { plan.call @linear(0, 0) }
+
+// CHECK: plan.step @step.6 over attention_runs heads 2 rows 32 by 32 split 0
+plan.step @step.6 over attention_runs heads 2 rows 32 by 32 split 0 {
+  // Packed rows, of a sequence and of a tile in it.
+  // CHECK: plan.call @linear(@packed + packed * 128 + plane(0 + panel * 2, packed), @packed + packed * 128 + position * 128 + plane(0 + panel * 2, packed))
+  plan.call @linear(@packed + packed * 128 + plane(0 + panel * 2, packed), @packed + plane(0 + panel * 2, packed) + position * 128 + packed * 128)
+  // CHECK: plan.call @linear(position, keys)
+  plan.call @linear(position, keys)
+}
 
 // Addresses and numbers as attributes of their own.
 // CHECK: attributes {address = #plan.at<@hidden[by @first] + row * 128 + 4>, count = #plan<count rows>}
