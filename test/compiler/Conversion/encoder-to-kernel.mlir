@@ -8,13 +8,13 @@
 // Attention reads planes of 16 columns, so the linear that it reads writes
 // them. Heads of 16 columns fill a plane each; head 0 of keys is plane 2.
 // CHECK-LABEL: module attributes {kernel.target = "x86-64-v3"}
-//   CHECK-DAG: kernel.define @[[LINEAR:linear_f32_6x16_avx2.k32.a32.c16.bias]] row "linear_f32_6x16_avx2" operands 8 {bias, k = 32 : i64, lda = 32 : i64, ldc = 16 : i64}
-//   CHECK-DAG: kernel.define @[[ATTENTION:.*]] row "attention_f32_24_avx2" operands 9 {head_size = 16 : i64, ldo = 32 : i64, scale = 2.500000e-01 : f32}
+//   CHECK-DAG: kernel.define @[[LINEAR:linear_f32_6x16_avx2.k32.a32.c16.bias]] row "linear_f32_6x16_avx2" operands 9 {bias, k = 32 : i64, lda = 32 : i64, ldc = 16 : i64}
+//   CHECK-DAG: kernel.define @[[ATTENTION:.*]] row "attention_f32_24_avx2" operands 10 {head_size = 16 : i64, ldo = 32 : i64, scale = 2.500000e-01 : f32}
 //       CHECK: func.func @encode
 //       CHECK:   %[[X:.*]] = kernel.embed @{{.*}}(%{{.*}}) in [@words]
 //  CHECK-NEXT:   %[[QKV:.*]] = kernel.linear @[[LINEAR]](%[[X]], @qkv.packed bias @qkv.bias.packed) panels 6 by 1 rows by 6 panel_major
 //  CHECK-SAME:     {layer = 1 : i64, name = "qkv"} : tensor<?x32xf32> -> tensor<?x96xf32>
-//  CHECK-NEXT:   kernel.attention @[[ATTENTION]](%[[QKV]], %[[QKV]], %[[QKV]]) planes [0, 2, 4] heads 2 of 1 rows by 24 workspace
+//  CHECK-NEXT:   kernel.attention @[[ATTENTION]](%[[QKV]], %[[QKV]], %[[QKV]]) planes [0, 2, 4] heads 2 by 2 of 1 rows 192 by 24 workspace
 //  CHECK-SAME:     {name = "self"}
 //
 // Packed weights continue the recipes of the weights, which nothing else reads.
@@ -30,7 +30,7 @@
 //   AVX512-DAG: kernel.define @[[LINEAR:.*]] row "linear_f32_8x48_avx512"
 //   AVX512-DAG: kernel.define @[[ATTENTION:.*]] row "attention_f32_48_avx512"
 //       AVX512:   kernel.linear @[[LINEAR]]({{.*}}) panels 6 by 3 rows by 8 panel_major
-//       AVX512:   kernel.attention @[[ATTENTION]]({{.*}}) planes [0, 2, 4] heads 2 of 1 rows by 48 workspace
+//       AVX512:   kernel.attention @[[ATTENTION]]({{.*}}) planes [0, 2, 4] heads 2 by 2 of 1 rows 192 by 48 workspace
 //
 // Kernels are chosen by features, not by the name of the target.
 // FEATURE-LABEL: module attributes {kernel.target = "x86-64-v4-avx512"}
@@ -70,9 +70,9 @@ module {
 // Heads of 20 columns fill 2 planes each, the rest of which is zero: the weight
 // gets zero rows, and the linear computes 3 * 2 heads of 2 panels.
 // CHECK-LABEL: module attributes
-//       CHECK:   kernel.linear @{{.*}}, @qkv.packed) panels 12 by 1 rows by 6 panel_major {{.*}} -> tensor<?x120xf32>
-//       CHECK:   kernel.attention {{.*}} planes [0, 4, 8] heads 2 of 2
-// CHECK-LABEL: encoder.weight @qkv.packed : tensor<12x8x16xf32>
+//       CHECK:   kernel.linear @{{.*}}, @qkv.heads.20.packed) panels 12 by 1 rows by 6 panel_major {{.*}} -> tensor<?x120xf32>
+//       CHECK:   kernel.attention {{.*}} planes [0, 4, 8] heads 2 by 2 of 2
+// CHECK-LABEL: encoder.weight @qkv.heads.20.packed : tensor<12x8x16xf32>
 //       CHECK:   %[[P:.*]] = kernel.pad_rows %{{.*}} groups 20 to 32 : tensor<120x8xf32> -> tensor<192x8xf32>
 //       CHECK:   kernel.pack %[[P]] : tensor<192x8xf32> -> tensor<12x8x16xf32>
 module {
@@ -194,7 +194,7 @@ module {
 //       CHECK:   kernel.output "tied" columns 40 per_token
 //  CHECK-NEXT:   kernel.linear_store @{{.*}}(%[[P]], @words bias @words.bias.packed transpose @[[TRANSPOSE:.*]]) to "tied" by @[[STORE:.*]] columns 40 panels by 1 rows by 6 {name = "tied"}
 //       CHECK:   kernel.output "wide" columns 1025 per_token
-//  CHECK-NEXT:   kernel.linear_store @{{[^ ]*}}(%[[P]], @wide.packed) to "wide" by @[[STORE]] columns 1025 panels by 1
+//  CHECK-NEXT:   kernel.linear_store @{{[^ ]*}}(%[[P]], @wide.packed) to "wide" by @[[STORE]] columns 1025 panels by 1 rows by 6
 //       CHECK:   %[[N:.*]] = kernel.linear {{.*}}@narrow.packed) panels 64
 //       CHECK:   kernel.store @copy_1024(%[[N]]) to "narrow"
 //       CHECK: encoder.weight @words : tensor<40x16xbf16>

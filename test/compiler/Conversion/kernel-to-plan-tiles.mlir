@@ -1,0 +1,145 @@
+// RUN: encast-opt %s --kernel-to-plan --split-input-file | FileCheck %s
+
+!rows = tensor<?x64xf32>
+!planes = tensor<?x2x64xbf16>
+!keys = tensor<?x2x32xbf16>
+
+// Planes are rows of bf16: 2 planes of 64 columns, and 32 more that keep rows from
+// sharing cache sets, take 320 bytes. A panel of planes is 32 bytes wide; the bytes
+// of a packed weight's panel are half of a pair's.
+// CHECK-LABEL: kernel.output "tokens"
+//   CHECK-DAG: plan.slot @rows.split block row_bytes 320
+//   CHECK-DAG: plan.slot @workspace.rows.up workspace row_bytes 4096
+//   CHECK-DAG: plan.slot @rows.up block row_bytes 320
+//   CHECK-DAG: plan.slot @rows.self.keys arena rows packed row_bytes 128
+//   CHECK-DAG: plan.slot @rows.self.values arena rows packed row_bytes 128
+//       CHECK: plan.step @step.0.tokens over tokens rows 32 by 32
+//       CHECK:   plan.for_rows @split(@rows.embed + row * 256, @rows.split + row * 320) name "split"
+//  CHECK-NEXT:   plan.call @up(@rows.split + row * 320, @w.packed + panel * 4096, @rows.up + row * 320 + panel * 32, @bias + panel * 64, 0, rows, panels, 32, @workspace.rows.up) name "up" panels 4 by 2 flops_per_row 8192
+//
+// A linear adds f32 to planes' products.
+//  CHECK-NEXT:   plan.call @down(@rows.up + row * 320, @w.packed + panel * 4096, @rows.[[DOWN:.*]] + row * 256 + panel * 64, 0, @rows.embed + row * 256 + panel * 64, rows, panels, 64, 0) name "down"
+//  CHECK-NEXT:   plan.for_rows @query(@rows.[[DOWN]] + row * 256, @index.positions + row * 4, @rope, @rows.q + row * 320) name "q"
+//  CHECK-NEXT:   plan.for_rows @key(@rows.[[DOWN]] + row * 256, @rows.k + row * 192) name "k"
+//
+// Keys and values are packed in blocks of 32 tokens of a sequence, each head behind
+// all tokens of the head before; here there is one, of two planes of 32 columns.
+// Blocks are as long as one call takes, and cut at blocks of 32.
+//       CHECK: over attention_tokens heads 1 rows 512 by 32 split 0 layer 1
+//  CHECK-NEXT:   plan.call @pack(@rows.k + row * 192 + panel * 64, @rows.k + row * 192 + panel * 64, @rows.self.keys + packed * 128 + position * 128 + plane(0 + panel * 2, packed), @rows.self.values + packed * 128 + position * 128 + plane(0 + panel * 2, packed), rows) name "self"
+//  CHECK-NEXT: }
+//
+// A call reads both heads of queries, the packed rows of its sequence from the
+// first, and writes planes.
+//  CHECK-NEXT: over attention_tokens heads 1 rows 512 by 32 split 0 layer 1
+//  CHECK-NEXT:   plan.call @attention(@rows.q + row * 320 + panel * 128, @rows.self.keys + packed * 128 + plane(0 + panel * 2, packed), @rows.self.values + packed * 128 + plane(0 + panel * 2, packed), @rows.self + row * 320 + panel * 128, rows, keys, position, @workspace.rows.self) name "self" flops_per_row_and_key 256
+module {
+  kernel.define @up row "linear_bf16x3_32x32_amx" operands 9
+      {k = 64, lda = 160, ldc = 160, bias, planes = 2, plane_stride = 64}
+  kernel.define @down row "linear_bf16x3_32x32_amx" operands 9
+      {k = 64, lda = 160, ldc = 64, ldr = 64}
+  kernel.define @pack row "attention_pack_bf16x3_avx512" operands 5
+      {head_size = 32, ldkv = 96, kv_plane_stride = 32}
+  kernel.define @attention row "attention_bf16x3_32_amx" operands 8
+      {head_size = 32, query_heads = 2, ldq = 160, q_plane_stride = 64,
+       ldo = 160, planes = 2, plane_stride = 64}
+  func.func private @embed(!llvm.ptr, !llvm.ptr)
+  func.func private @split(!llvm.ptr, !llvm.ptr)
+  func.func private @query(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr)
+  func.func private @key(!llvm.ptr, !llvm.ptr)
+  func.func private @copy(!llvm.ptr, !llvm.ptr)
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %at = encoder.input positions : tensor<?xi32>
+    %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
+    %p = kernel.rows @split(%x) {name = "split"} : (!rows) -> !planes
+    %u = kernel.linear @up(%p, @w.packed bias @bias) panels 4 by 2 rows by 32
+        workspace 4096 {name = "up"} : !planes -> !planes
+    %d = kernel.linear @down(%u, @w.packed residual %x : !rows) panels 4 by 2
+        rows by 32 {name = "down"} : !planes -> !rows
+    %q = kernel.heads @query(%d at %at : tensor<?xi32>) column 0
+        weights [@rope] {name = "q"} : !rows -> !planes
+    %k = kernel.heads @key(%d) column 0 weights [] {name = "k"} : !rows -> !keys
+    %pk, %pv = kernel.attention_pack @pack(%k, %k) heads 1 row_bytes 128
+        rows 512 {name = "self", layer = 1 : i64} : !keys
+    %a = kernel.tile_attention @attention(%q, %pk, %pv) heads 2 by 1
+        row_bytes 128 rows 512 by 32 workspace 8192
+        {name = "self", layer = 1 : i64} : !planes, !keys -> !planes
+    %o = kernel.linear @down(%a, @w.packed residual %d : !rows) panels 4 by 2
+        rows by 32 {name = "out"} : !planes -> !rows
+    kernel.output "tokens" columns 64 per_token
+    kernel.store @copy(%o) to "tokens" columns 0, 64 pick : !rows
+    return
+  }
+  encoder.weight @words : tensor<5x64xf32> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<5x64xf32>
+    encoder.yield %0 : tensor<5x64xf32>
+  }
+  encoder.weight @w.packed : tensor<2x2x2048xbf16> {
+    %0 = encoder.tensor "w" in "model.safetensors" : tensor<64x64xf32>
+    %1 = kernel.pack_tiles %0 planes 2 : tensor<64x64xf32> -> tensor<2x2x2048xbf16>
+    encoder.yield %1 : tensor<2x2x2048xbf16>
+  }
+  encoder.weight @bias : tensor<64xf32> {
+    %0 = encoder.tensor "bias" in "model.safetensors" : tensor<64xf32>
+    encoder.yield %0 : tensor<64xf32>
+  }
+  encoder.weight @rope : tensor<512x32xf32> {
+    %0 = encoder.rope_table theta 10000.0 : tensor<512x32xf32>
+    encoder.yield %0 : tensor<512x32xf32>
+  }
+}
+
+// -----
+
+!rows = tensor<?x64xf32>
+!planes = tensor<?x1x64xbf16>
+!keys = tensor<?x1x64xbf16>
+!selected = tensor<?x64xf32, #encoder.rows<selected>>
+!some = tensor<?x1x64xbf16, #encoder.rows<selected>>
+!demanded = tensor<?x64xf32, #encoder.rows<demanded>>
+
+// Selected queries find the same packed rows, two heads of one plane each. A tail
+// for selected rows packs nothing anew.
+// CHECK-LABEL: kernel.output "tokens"
+//   CHECK-DAG: plan.slot @rows.self.keys arena rows packed row_bytes 128
+//   CHECK-DAG: plan.slot @rows.query.selected arena rows selected row_bytes 192
+//       CHECK: over attention_tokens heads 2 rows 512 by 32
+//  CHECK-NEXT:   plan.call @pack(@{{.*}} + row * 192 + panel * 64, {{.*}}, @rows.self.keys + packed * 64 + position * 64 + plane(0 + panel * 1, packed), {{.*}}) name "self"{{$}}
+//       CHECK: over attention_tokens heads 2 rows 512 by 32
+//       CHECK:   name "all" modes 1 flops_per_row_and_key 256 window 4{{$}}
+//       CHECK: plan.step @step.4.attention_runs over attention_runs heads 2 rows 512 by 32
+//  CHECK-NEXT:   plan.call @attention(@rows.query.selected + row * 192 + panel * 64, @rows.self.keys + packed * 64 + plane(0 + panel * 1, packed), @rows.self.values + packed * 64 + plane(0 + panel * 1, packed), @rows.all + row * 256 + panel * 128, rows, keys, position, @workspace.{{.*}}) name "some" modes 2 flops_per_row_and_key 256 window 4{{$}}
+module {
+  kernel.define @pack row "attention_pack_bf16_avx512" operands 5
+      {head_size = 32, ldkv = 96, kv_plane_stride = 64}
+  kernel.define @attention row "attention_bf16_32_amx" operands 8
+      {head_size = 32, ldq = 96, q_plane_stride = 64, ldo = 64, window = 4}
+  func.func private @embed(!llvm.ptr, !llvm.ptr)
+  func.func private @heads(!llvm.ptr, !llvm.ptr)
+  func.func private @copy(!llvm.ptr, !llvm.ptr)
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
+    %k = kernel.heads @heads(%x) column 0 weights [] : !rows -> !keys
+    %pk, %pv = kernel.attention_pack @pack(%k, %k) heads 2 row_bytes 64
+        rows 512 {name = "self"} : !keys
+    %a = kernel.tile_attention @attention(%k, %pk, %pv) heads 2 by 2
+        row_bytes 64 rows 512 by 32 workspace 8192 {name = "all"}
+        : !planes, !keys -> !rows
+    %s = kernel.gather @copy(%x) by selected : !rows -> !selected
+    %q = kernel.heads @heads(%s) column 0 weights [] {name = "query"}
+        : !selected -> !some
+    %b = kernel.tile_attention @attention(%q, %pk, %pv) heads 2 by 2
+        row_bytes 64 rows 512 by 32 workspace 8192 {name = "some"}
+        : !some, !keys -> !selected
+    %d = encoder.either all %a selected %b : !rows, !selected -> !demanded
+    kernel.output "tokens" columns 64 per_token
+    kernel.store @copy(%d) to "tokens" columns 0, 64 pick : !demanded
+    return
+  }
+  encoder.weight @words : tensor<5x64xf32> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<5x64xf32>
+    encoder.yield %0 : tensor<5x64xf32>
+  }
+}
