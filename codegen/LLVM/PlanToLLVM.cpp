@@ -472,7 +472,7 @@ template <typename Op> void replaceByInvoke(Op op, StringRef function) {
   InvokeOp::create(b, op.getLoc(), function, kernelName(op), op.getNameAttr(),
                    op.getModes(), op.getOutputs(), op.getPanels(),
                    op.getPanelTile(), op.getFlopsPerRow(),
-                   op.getFlopsPerRowAndKey());
+                   op.getFlopsPerRowAndKey(), op.getWindow());
   op.erase();
 }
 

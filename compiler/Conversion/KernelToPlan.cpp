@@ -673,10 +673,8 @@ void PlanBuilder::emit(kernel::LinearStoreOp op) {
 /// Two products of each query with the keys that it sees.
 void PlanBuilder::setAttentionFlops(CallOp call, int64_t columns) {
   auto kernel = symbols.lookup<kernel::DefineOp>(call.getCallee());
-  if (kernel.getShape().contains("window"))
-    call.setFlopsPerRow(4 * columns * (2 * kernel.getNumber("window") + 1));
-  else
-    call.setFlopsPerRowAndKey(4 * columns);
+  call.setFlopsPerRowAndKey(4 * columns);
+  call.setWindow(kernel.getNumber("window"));
 }
 
 void PlanBuilder::emit(kernel::AttentionOp op) {

@@ -260,6 +260,7 @@ static FailureOr<ArtifactCall> makeCall(plan::InvokeOp invoke) {
   call.outputs = *outputs;
   call.flopsPerRow = invoke.getFlopsPerRow();
   call.flopsPerRowAndKey = invoke.getFlopsPerRowAndKey();
+  call.window = static_cast<uint32_t>(invoke.getWindow());
   return call;
 }
 
@@ -371,6 +372,20 @@ static FailureOr<ArtifactVariant> makeVariant(ModuleOp module) {
   return variant;
 }
 
+/// The relative error (Frobenius norm) of a product of matrices of 1024 terms
+/// at a precision, as measured on random ones (test/bench/kernels).
+static double productError(encoder::Precision precision) {
+  switch (precision) {
+  case encoder::Precision::F32:
+    return 6e-7;
+  case encoder::Precision::Bf16x3:
+    return 4e-6;
+  case encoder::Precision::Bf16:
+    return 2.5e-3;
+  }
+  llvm_unreachable("all precisions are listed");
+}
+
 /// The model's metadata, an object, with two more members: `sources`, the
 /// SHA-256 of each checkpoint file, and `options` of the compilation.
 static std::string metadataOf(ModuleOp module, StringRef metadata) {
@@ -384,9 +399,12 @@ static std::string metadataOf(ModuleOp module, StringRef metadata) {
                        llvm::json::fixUTF8(source.getSha256()));
     });
     auto model = module->getAttrOfType<DictionaryAttr>(encoder::kModelAttrName);
-    auto precision = model.getAs<StringAttr>("precision");
+    auto name = model.getAs<StringAttr>("precision");
+    auto precision = name ? *encoder::symbolizePrecision(name.getValue())
+                          : encoder::Precision::F32;
     json.attributeObject("options", [&] {
-      json.attribute("precision", precision ? precision.getValue() : "f32");
+      json.attribute("precision", encoder::stringifyPrecision(precision));
+      json.attribute("product_error", productError(precision));
     });
   });
   metadata = metadata.trim();

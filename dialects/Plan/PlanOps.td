@@ -200,11 +200,12 @@ class Plan_CallBase<string mnemonic, list<Trait> traits = []>
                     DefaultValuedAttr<Encast_Index, "0">:$panels,
                     DefaultValuedAttr<Encast_Tile, "1">:$panel_tile,
                     DefaultValuedAttr<Encast_Flops, "0">:$flops_per_row,
-                    DefaultValuedAttr<Encast_Flops, "0">:$flops_per_row_and_key);
+                    DefaultValuedAttr<Encast_Flops, "0">:$flops_per_row_and_key,
+                    DefaultValuedAttr<Encast_Index, "0">:$window);
   string commonFormat = [{
     (`name` $name^)? (`panels` $panels^)? (`by` $panel_tile^)? (`modes` $modes^)?
     (`outputs` $outputs^)? (`flops_per_row` $flops_per_row^)?
-    (`flops_per_row_and_key` $flops_per_row_and_key^)?
+    (`flops_per_row_and_key` $flops_per_row_and_key^)? (`window` $window^)?
   }];
   let hasVerifier = 1;
 }
@@ -217,7 +218,9 @@ def Plan_CallOp : Plan_CallBase<"call", [
     many as the callee's attribute `operands` says, if it has one. An operand is
     an address (`#plan.at`), a number of the item (`#plan.count`) or an integer. `panels` (0: none) is how many panels the call has in all; they
     can be split at multiples of `panel_tile`. Runs in `modes` (1 all rows, 2
-    selected rows) and if any of `outputs` is asked (bit mask, -1 any).
+    selected rows) and if any of `outputs` is asked (bit mask, -1 any). Of the
+    keys that `flops_per_row_and_key` is multiplied by, those at most `window`
+    from the query count (0: all).
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$callee, ArrayAttr:$args),
                        common);
