@@ -404,14 +404,15 @@ void AttentionTiles::emitKeepSpan() {
 }
 
 /// Leaves values and sums to be written row by row, beside the first products
-/// of the next tile. Any number will do for the sum of a query that sees no
-/// key, whose values are 0.
+/// of the next tile. Of a query that sees no key the values are 0 and so is the
+/// factor; else a sum of 0 is that of NaN.
 void AttentionTiles::emitFinish() {
+  const Opmask seeing[2] = {k2, k3};
+  kmovd(k2, floatVariable(TileMask));
+  kshiftrd(k3, k2, kTileRows);
   for (int half = 0; half < 2; ++half) {
     broadcastConstant(vec(0), 1.0f);
-    broadcastConstant(vec(1), std::numeric_limits<float>::min());
-    vmaxps(vec(1), vec(1), vectorAt(rowSums(), half)); // keeps a NaN
-    vdivps(vec(0), vec(0), vec(1));
+    vdivps(vec(0) | seeing[half] | T_z, vec(0), vectorAt(rowSums(), half));
     vmovups(vectorAt(factors(), half), vec(0));
   }
   copy(FinishedOut, TileOut);

@@ -246,6 +246,19 @@ TEST_P(Attention, GivesZeroToAQueryThatSeesNoKey) {
     }
 }
 
+TEST_P(Attention, IsNaNWhereAQueryIs) {
+  for (int64_t window : {-1, 20}) {
+    const AttentionShape shape = shapeOf(32, 1, window);
+    AttentionProblem problem({3, 50}, shape, 1);
+    problem.q[problem.index(1, 3)] = std::nanf("");
+    problem.run(GetParam(), *attentionKernel(GetParam(), shape));
+    for (int64_t query = 0; query < 3; ++query)
+      for (int64_t dim = 0; dim < 32; ++dim)
+        EXPECT_EQ(std::isnan(problem.out[problem.outIndex(query, dim)]),
+                  query == 1);
+  }
+}
+
 // The first keys that a block walks are masked for its last lanes.
 TEST_P(Attention, GivesTheSameBitsForEveryTileOfAWindow) {
   for (int64_t window : kWindows)

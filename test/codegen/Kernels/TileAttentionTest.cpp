@@ -349,14 +349,16 @@ TEST_P(TileAttention, LeavesOutMaskedKeysOfVerySmallScores) {
 }
 
 TEST_P(TileAttention, IsNaNWhereAQueryIs) {
-  TileAttentionProblem problem({3, 50}, shapeOf(GetParam(), 32), 1);
-  problem.setQ(1, 0, 3, std::nanf(""));
-  problem.packSlowly();
-  problem.run(GetParam(), *kernelOf(problem.shape));
-  for (int64_t dim = 0; dim < 32; ++dim) {
-    EXPECT_TRUE(std::isnan(problem.result(1, 0, dim)));
-    EXPECT_FALSE(std::isnan(problem.result(0, 0, dim)));
-    EXPECT_FALSE(std::isnan(problem.result(2, 0, dim)));
+  AttentionShape shape = shapeOf(GetParam(), 32);
+  for (int64_t window : {-1, 20}) {
+    shape.window = window;
+    TileAttentionProblem problem({3, 50}, shape, 1);
+    problem.setQ(1, 0, 3, std::nanf(""));
+    problem.packSlowly();
+    problem.run(GetParam(), *kernelOf(problem.shape));
+    for (int64_t query = 0; query < 3; ++query)
+      for (int64_t dim = 0; dim < 32; ++dim)
+        EXPECT_EQ(std::isnan(problem.result(query, 0, dim)), query == 1);
   }
 }
 
