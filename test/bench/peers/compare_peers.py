@@ -409,6 +409,7 @@ class ModelRun:
         alone = self.measure_case(case["batch"], case["tokens"], [engine])
         for result in alone["engines"].values():
             result["alone"] = True
+            result.pop("difference", None)  # nothing else to compare with
             del case["not_measured"][name]
         case["engines"].update(alone["engines"])
         engine.close()

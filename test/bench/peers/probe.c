@@ -5,11 +5,11 @@
  *
  *   adds   four chains of additions: front end and integer units, which a
  *          neighbour on the same core takes a share of
- *   fma    sixteen chains of FMAs: vector units, and the peak of f32
- *   tdp    four chains of bf16 tile products: the peak of bf16 on AMX
- *   tiles  the same, each k-step with its four tile loads from L1. A neighbour
- *          on the core takes three quarters of this loop and nothing of tdp,
- *          so it is the one that tells.
+ *   fma    fourteen chains of FMAs: vector units, and the peak of f32
+ *   tiles  four chains of bf16 tile products, each k-step with its four tile
+ *          loads from L1, which cost nothing on a quiet core: the peak of bf16
+ *          on AMX. A neighbour on the core takes three quarters of this loop,
+ *          and nothing of one without loads.
  */
 /*===----------------------------------------------------------------------===*/
 
@@ -40,7 +40,25 @@ double probe_adds(void) {
   return (double)rounds * 64 / (now() - start);
 }
 
-#define FMA(reg, n) "vfmadd231ps %%" reg #n ", %%" reg #n ", %%" reg #n "\n\t"
+/* What FMAs and tiles multiply: values of either sign from 0.5 to 1. A core
+ * multiplies zeros at a higher clock than data, which would be a peak that no
+ * model can reach. */
+static float operands_f32[2][16] __attribute__((aligned(64)));
+static uint16_t operands_bf16[4][512] __attribute__((aligned(64)));
+
+/* Fills them; to be called first. */
+void probe_prepare(void) {
+  uint32_t random = 1;
+  for (int i = 0; i < 4 * 512; ++i) {
+    random = random * 1664525 + 1013904223;
+    operands_bf16[i / 512][i % 512] =
+        (uint16_t)(0x3f00 | (random >> 16 & 0x8000) | (random >> 24 & 0x7f));
+    operands_f32[i / 16 % 2][i % 16] =
+        (random >> 31 ? -1 : 1) * (1 - (float)(random >> 8) * 0x1p-25f);
+  }
+}
+
+#define FMA(reg, n) "vfmadd231ps %%" reg "14, %%" reg "15, %%" reg #n "\n\t"
 #define ALL_FMAS(reg)                                                          \
   FMA(reg, 0)                                                                  \
   FMA(reg, 1)                                                                  \
@@ -51,12 +69,16 @@ double probe_adds(void) {
   FMA(reg, 6)                                                                  \
   FMA(reg, 7)                                                                  \
   FMA(reg, 8)                                                                  \
-  FMA(reg, 9)                                                                  \
-  FMA(reg, 10)                                                                 \
-  FMA(reg, 11) FMA(reg, 12) FMA(reg, 13) FMA(reg, 14) FMA(reg, 15)
-#define CLOBBERED                                                              \
-  "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",        \
-      "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
+  FMA(reg, 9) FMA(reg, 10) FMA(reg, 11) FMA(reg, 12) FMA(reg, 13)
+#define FMA_LOOP(reg)                                                          \
+  __asm__ volatile("vzeroall\n\tvmovups (%1), %%" reg                          \
+                   "14\n\tvmovups (%2), %%" reg                                \
+                   "15\n1:\n\t" ALL_FMAS(reg) "dec %0\n\tjnz 1b\n\tvzeroupper" \
+                   : "+r"(left)                                                \
+                   : "r"(operands_f32[0]), "r"(operands_f32[1])                \
+                   : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",   \
+                     "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
+                     "xmm12", "xmm13", "xmm14", "xmm15")
 
 /* f32 operations in a nanosecond (an FMA is two), of the widest vectors. */
 double probe_fma(void) {
@@ -65,18 +87,10 @@ double probe_fma(void) {
   int wide = __builtin_cpu_supports("avx512f");
   double start = now();
   if (wide)
-    __asm__ volatile("vzeroall\n1:\n\t" ALL_FMAS("zmm") "dec %0\n\tjnz 1b\n\t"
-                                                        "vzeroupper"
-                     : "+r"(left)
-                     :
-                     : CLOBBERED);
+    FMA_LOOP("zmm");
   else
-    __asm__ volatile("vzeroall\n1:\n\t" ALL_FMAS("ymm") "dec %0\n\tjnz 1b\n\t"
-                                                        "vzeroupper"
-                     : "+r"(left)
-                     :
-                     : CLOBBERED);
-  return (double)rounds * 16 * 2 * (wide ? 16 : 8) / (now() - start);
+    FMA_LOOP("ymm");
+  return (double)rounds * 14 * 2 * (wide ? 16 : 8) / (now() - start);
 }
 
 /* Asks the kernel for tiles, for all threads of the process; 1 if it may. Call
@@ -92,29 +106,24 @@ int probe_allow_tiles(void) {
 #define LOADS LOAD(4, 0) LOAD(5, 1024) LOAD(6, 2048) LOAD(7, 3072)
 
 /* bf16 operations of tiles in a nanosecond (a multiply-add is two). */
-#define TILE_LOOP(name, loads)                                                 \
-  __attribute__((target("amx-tile,amx-bf16"))) double name(void) {             \
-    static const char operands[4096] __attribute__((aligned(64)));             \
-    struct {                                                                   \
-      uint8_t palette, start, unused[14];                                      \
-      uint16_t bytes[16];                                                      \
-      uint8_t rows[16];                                                        \
-    } __attribute__((aligned(64))) shape = {                                   \
-        .palette = 1,                                                          \
-        .bytes = {64, 64, 64, 64, 64, 64, 64, 64},                             \
-        .rows = {16, 16, 16, 16, 16, 16, 16, 16}};                             \
-    const long rounds = 1400, operations = 4L * 2 * 16 * 16 * 32;              \
-    long left = rounds;                                                        \
-    __asm__ volatile("ldtilecfg %0" : : "m"(shape));                           \
-    double start = now();                                                      \
-    __asm__ volatile("1:\n\t" loads TWO_BY_TWO "dec %0\n\tjnz 1b"              \
-                     : "+r"(left)                                              \
-                     : "r"(operands), "r"(64L)                                 \
-                     : "cc", "memory");                                        \
-    double end = now();                                                        \
-    __asm__ volatile("tilerelease");                                           \
-    return (double)(rounds * operations) / (end - start);                      \
-  }
-
-TILE_LOOP(probe_tdp, "")
-TILE_LOOP(probe_tiles, LOADS)
+__attribute__((target("amx-tile,amx-bf16"))) double probe_tiles(void) {
+  const struct {
+    uint8_t palette, start, unused[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+  } __attribute__((aligned(64))) shape = {
+      .palette = 1,
+      .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+      .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+  const long rounds = 1400, operations = 4L * 2 * 16 * 16 * 32;
+  long left = rounds;
+  __asm__ volatile("ldtilecfg %0" : : "m"(shape));
+  double start = now();
+  __asm__ volatile("1:\n\t" LOADS TWO_BY_TWO "dec %0\n\tjnz 1b"
+                   : "+r"(left)
+                   : "r"(operands_bf16), "r"(64L)
+                   : "cc", "memory");
+  double end = now();
+  __asm__ volatile("tilerelease");
+  return (double)(rounds * operations) / (end - start);
+}
