@@ -684,9 +684,6 @@ LogicalResult KernelBuilder::lowerFeedForward(LinearOp up, LinearOp down) {
 LogicalResult KernelBuilder::lower(LinearOp op) {
   if (storesGroups(op))
     return success(); // Its output lowers it.
-  if (op.getGateAttr() && !op.getBiasAttr() != !op.getGateBiasAttr())
-    return op.emitOpError("needs a bias of both its weight and its gate, or "
-                          "none");
   if (LinearOp inner = innerLinear(op))
     return lowerFeedForward(inner, op);
   if (op->hasOneUse())
