@@ -86,7 +86,8 @@ uint32_t encast::hostFeatures() {
     return features;
   if (hasBits(extended.edx, 1u << 25))
     features |= ENCAST_CPU_AMX_INT8;
-  if (hasBits(extended.edx, 1u << 22))
+  // With VBMI, which kernels on tiles use and every CPU with AMX has.
+  if (hasBits(extended.edx, 1u << 22) && hasBits(extended.ecx, 1u << 1))
     features |= ENCAST_CPU_AMX_BF16;
   return features;
 }

@@ -64,7 +64,7 @@ enum {
   ENCAST_CPU_AVX512_BF16 = 1u << 3,
   ENCAST_CPU_AVX_VNNI = 1u << 4,
   ENCAST_CPU_AMX_INT8 = 1u << 5,
-  ENCAST_CPU_AMX_BF16 = 1u << 6,
+  ENCAST_CPU_AMX_BF16 = 1u << 6, /* with AVX512-VBMI */
   ENCAST_CPU_KNOWN = (1u << 7) - 1
 };
 

@@ -71,7 +71,8 @@ uint64_t cpuFeatures() {
   if (hasBit(extended.edx, 24) && saves(tileState) && hasTilePalette()) {
     if (hasBit(extended.edx, 25))
       features |= ENCAST_CPU_AMX_INT8;
-    if (hasBit(extended.edx, 22))
+    // With VBMI, which kernels on tiles use and every CPU with AMX has.
+    if (hasBit(extended.edx, 22) && hasBit(extended.ecx, 1))
       features |= ENCAST_CPU_AMX_BF16;
   }
   return features;

@@ -145,6 +145,13 @@ TEST_F(TilesTest, variants_without_tiles_leave_those_of_the_caller_alone) {
   __asm__ volatile("tilerelease");
 }
 
+// Kernels on tiles permute bytes.
+TEST(Tiles, amx_bf16_comes_with_vbmi) {
+  if (!(runtime::cpuFeatures() & ENCAST_CPU_AMX_BF16))
+    GTEST_SKIP() << "amx-bf16";
+  EXPECT_TRUE(__builtin_cpu_supports("avx512vbmi"));
+}
+
 // The right counts for the process: the program starts itself again to be one
 // without it.
 TEST(Tiles, a_small_signal_stack_is_named_where_tiles_are_refused) {

@@ -101,4 +101,11 @@ TEST(HostTarget, OfThisMachineNeedsNothingItLacks) {
   EXPECT_EQ(readHostCpu().features, hostFeatures());
 }
 
+// Kernels on tiles permute bytes.
+TEST(HostTarget, HasVbmiWhereItMultipliesBf16OnTiles) {
+  if (!(hostFeatures() & ENCAST_CPU_AMX_BF16))
+    GTEST_SKIP() << "host lacks amx-bf16";
+  EXPECT_TRUE(__builtin_cpu_supports("avx512vbmi"));
+}
+
 } // namespace
