@@ -56,6 +56,14 @@ def difference(rows, reference):
                                    / norms).min())}
 
 
+def quietness(probe, sample):
+    """At least 1 if nobody disturbed the sample."""
+    _, intrusion, before, after = sample
+    least = probe.quietness(before, after)
+    return (least if intrusion <= machine.INTRUSION
+            else min(least, 1) * (1 - min(intrusion, 1)))
+
+
 class Case:
     """All samples of one case alternate. An engine that is lost here stays lost
     for the model, whose later cases are larger."""
@@ -131,13 +139,16 @@ class Case:
         result = self.results[engine.name]
         time.sleep(0.02)  # threads of the engine before stop spinning
         before = self.probe.measure()
+        intruders = machine.Intruders(engine.pid)
         seconds = engine.ask("sample", calls=result["calls"])["seconds"]
-        result["samples"].append((seconds, before, self.probe.measure()))
+        share = intruders.share()
+        result["samples"].append(
+            (seconds, share, before, self.probe.measure()))
         return seconds
 
     def quiet(self, result):
-        return sum(self.probe.quietness(*readings) >= 1
-                   for _, *readings in result["samples"])
+        return sum(quietness(self.probe, sample) >= 1
+                   for sample in result["samples"])
 
     def wants_sample(self, engine, in_budget):
         result = self.results[engine.name]
@@ -175,11 +186,10 @@ def summarize(results, probe, flops, tokens):
     are too few, of the least disturbed."""
     peaks = probe.peaks()
     for name, result in results.items():
-        samples = sorted(((probe.quietness(*readings), taken)
-                          for taken, *readings in result.pop("samples")),
-                         reverse=True)
+        samples = sorted(((quietness(probe, sample), sample[0])
+                          for sample in result.pop("samples")), reverse=True)
         del result["long"]
-        quiet = sum(quietness >= 1 for quietness, _ in samples)
+        quiet = sum(share >= 1 for share, _ in samples)
         used = samples[:max(quiet, MIN_SAMPLES)]
         low, median, high = numpy.quantile([taken for _, taken in used],
                                            [0.25, 0.5, 0.75])
@@ -190,8 +200,8 @@ def summarize(results, probe, flops, tokens):
         limit = limits.limit_seconds(needed, peaks)
         result.update(
             milliseconds=1e3 * median, quartiles=[1e3 * low, 1e3 * high],
-            samples=[{"milliseconds": 1e3 * taken, "quietness": quietness}
-                     for quietness, taken in samples],
+            samples=[{"milliseconds": 1e3 * taken, "quietness": share}
+                     for share, taken in samples],
             quiet_samples=quiet, least_quietness=used[-1][0],
             gflops=flops / median / 1e9, tokens_per_second=tokens / median,
             flops_by_arithmetic=needed)

@@ -15,6 +15,8 @@ import numpy
 # quarters of the tile products; the clock, lower for some milliseconds after
 # heavy vector code of our own, takes up to a fifth of all.
 QUIET = 0.75
+# And if others take at most this share of one CPU meanwhile.
+INTRUSION = 0.05
 
 
 def cpu_facts():
@@ -112,6 +114,33 @@ class Probe:
         return {name: best[loop] * len(self.results)
                 for name, loop in (("fma", "fma"), ("tdpbf16ps", "tiles"))
                 if loop in best}
+
+
+class Intruders:
+    """Seconds of CPU time that others than one process take, hypervisor
+    included. The kernel counts in steps of 10 ms."""
+
+    TICK = os.sysconf("SC_CLK_TCK")
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.start = time.monotonic()
+        self.before = self._others()
+
+    def _others(self):
+        total = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0]
+        user, nice, system, _, _, irq, softirq, steal = map(
+            int, total.split()[1:9])
+        own = pathlib.Path(f"/proc/{self.pid}/stat").read_text()
+        busy = sum(map(int, own.rpartition(")")[2].split()[11:13]))
+        return (user + nice + system + irq + softirq + steal
+                - busy) / self.TICK
+
+    def share(self):
+        """Of one CPU, since the start; 0 within the steps of counting."""
+        passed = time.monotonic() - self.start
+        taken = self._others() - self.before - 3 / self.TICK
+        return max(0.0, taken) / passed
 
 
 def memory_available():
