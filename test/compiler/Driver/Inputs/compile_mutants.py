@@ -1,9 +1,9 @@
 """Compiles damaged prints of every stage: each must succeed or be refused.
 
-usage: compile_mutants.py MODEL COUNT [SEED]
+usage: compile_mutants.py MODEL COUNT SEED [OPTION]...
 
-Makes COUNT mutants of the stages of the folder MODEL, the same ones for the same
-SEED: cut off, with lines missing, doubled or exchanged, with other numbers,
+Makes COUNT mutants of the stages of the folder MODEL, printed with these options
+(--target=x86-64-v3 if there are none), the same ones for the same SEED: cut off, with lines missing, doubled or exchanged, with other numbers,
 symbols, words or characters. Fails if `encast` ends by a signal, takes over a
 minute, refuses without saying why, or leaves a file when it refuses.
 """
@@ -93,16 +93,17 @@ def fault(stage, output, model):
 
 def main():
     model, count = sys.argv[1], int(sys.argv[2])
-    choose = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    choose = random.Random(int(sys.argv[3]))
+    options = sys.argv[4:] or ["--target=x86-64-v3"]
     faults = compiled = 0
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
         output = work / "out" / "m.so"
         output.parent.mkdir()
         texts = [subprocess.run(
-            ["encast", "compile", model, f"--emit={stage}",
-             "--target=x86-64-v3"], check=True, capture_output=True,
-            text=True).stdout for stage in STAGES]
+            ["encast", "compile", model, f"--emit={stage}", *options],
+            check=True, capture_output=True, text=True).stdout
+            for stage in STAGES]
         for number in range(count):
             stage = work / f"{number}.mlir"
             stage.write_text(mutant(texts[number % len(texts)], choose))
