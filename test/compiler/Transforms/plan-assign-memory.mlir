@@ -188,3 +188,73 @@ module @negative_no_memory {
     plan.for_rows @f(@ids + row * 4, @out + row * 4)
   }
 }
+
+// -----
+
+// In one step a value may take the rows of another that has been read, as long as
+// each block touches its own rows only, and rows are as large: @next follows @x.
+// @small has other rows. @same follows @y, not @next, which its own call reads.
+// CHECK-LABEL: module @same_step
+//       CHECK: plan.slot @x {{.*}} colour [[#X:]]
+//  CHECK-NEXT: plan.slot @y {{.*}} colour [[#Y:1-X]]
+//  CHECK-NEXT: plan.slot @next {{.*}} colour [[#X]]
+//  CHECK-NEXT: plan.slot @small {{.*}} colour 2
+//  CHECK-NEXT: plan.slot @same {{.*}} colour [[#Y]]
+module @same_step {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @x arena rows tokens row_bytes 64
+  plan.slot @y arena rows tokens row_bytes 64
+  plan.slot @next arena rows tokens row_bytes 64
+  plan.slot @small arena rows tokens row_bytes 32
+  plan.slot @same arena rows tokens row_bytes 64
+  plan.step @s0 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@x + row * 64)
+  }
+  plan.step @s1 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@x + row * 64, @y + row * 64)
+    plan.for_rows @f(@y + row * 64, @next + row * 64, @small + row * 32)
+    plan.for_rows @f(@next + row * 64, @small + row * 32, @same + row * 64)
+  }
+  plan.step @s2 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@same + row * 64)
+  }
+}
+
+// -----
+
+// Another block may not have read yet what is not its own row: neighbours, rows by
+// a table, planes. Steps over heads read all keys.
+// CHECK-LABEL: module @negative_same_step
+//       CHECK: plan.slot @neighbours {{.*}} colour 0
+//  CHECK-NEXT: plan.slot @table {{.*}} colour 1
+//  CHECK-NEXT: plan.slot @planes {{.*}} colour 2
+//  CHECK-NEXT: plan.slot @result {{.*}} colour 3
+//  CHECK-NEXT: plan.slot @keys {{.*}} colour 0
+//  CHECK-NEXT: plan.slot @attended {{.*}} colour 1
+module @negative_same_step {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+  plan.slot @ids ids
+  plan.slot @neighbours arena rows tokens row_bytes 64
+  plan.slot @table arena rows tokens row_bytes 64
+  plan.slot @planes arena rows tokens row_bytes 64
+  plan.slot @result arena rows tokens row_bytes 64
+  plan.slot @keys arena rows tokens row_bytes 64
+  plan.slot @attended arena rows tokens row_bytes 64
+  plan.step @s0 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@neighbours + row * 64, @table + row * 64,
+        @planes + row * 64 + plane(0 + panel * 1, tokens))
+  }
+  plan.step @s1 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@neighbours + row * 64 - 64, @table[by @ids] + row * 64,
+        @planes + row * 64 + plane(0 + panel * 1, tokens))
+    plan.for_rows @f(@result + row * 64)
+  }
+  plan.step @s2 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@result + row * 64, @keys + row * 64)
+  }
+  plan.step @s3 over attention_tokens heads 1 rows 8 by 8 split 0 {
+    plan.call @k(@keys + key * 64)
+    plan.call @k(@attended + row * 64)
+  }
+}

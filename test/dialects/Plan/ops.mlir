@@ -87,6 +87,8 @@ plan.step @step.0 over tokens rows 192 by 6 split 64 layer 1 {
 plan.step @step.1 over attention_selected heads 12 rows 24 by 24 split 0 {
   // CHECK: plan.invoke @compiled kernel "attention" name "layer.0.self" panels 2 modes 1
   plan.invoke @compiled kernel "attention" name "layer.0.self" panels 2 modes 1
+  // CHECK: plan.invoke @compiled kernel "attention" flops_per_row_and_key 256 window 64
+  plan.invoke @compiled kernel "attention" flops_per_row_and_key 256 window 64
 }
 // CHECK: plan.step @step.2 over selected rows 6 by 6 split 0
 // CHECK: plan.step @step.3 over picked rows 6 by 6 split 0
