@@ -60,6 +60,8 @@ protected:
     item.panels = 5;
     item.key = 20;
     item.keys = 30;
+    item.position = 12;
+    item.packed = 64;
   }
 
   /// Parses slots, weights and one step around `body`, lowers and compiles.
@@ -67,6 +69,7 @@ protected:
     static const std::string before = R"mlir(
       "encoder.weight"() {sym_name = "w0"} : () -> ()
       plan.slot @hidden arena rows selected row_bytes 512 colour 0
+      plan.slot @packed arena rows packed row_bytes 512 colour 1
       plan.slot @up block row_bytes 32 offset 256
       plan.slot @ids ids
       "encoder.weight"() {sym_name = "w1"} : () -> ()
@@ -114,10 +117,10 @@ protected:
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   std::unique_ptr<CompiledModule> compiled;
-  // hidden, ids, pooled; w0, w1.
+  // hidden, packed, ids, pooled; w0, w1.
   std::vector<int32_t> ids = std::vector<int32_t>(100, 0);
-  std::vector<void *> slots = {fakeAddress(0x10000), ids.data(),
-                               fakeAddress(0x11000)};
+  std::vector<void *> slots = {fakeAddress(0x10000), fakeAddress(0x12000),
+                               ids.data(), fakeAddress(0x11000)};
   std::vector<const void *> weights = {fakeAddress(0x20000),
                                        fakeAddress(0x21000)};
   std::vector<int64_t> offsets = {0, 40, 90, 100};
@@ -147,6 +150,18 @@ TEST_F(PlanToLLVMTest, AddressOfAPlaneDependsOnTheRowsOfItsSlot) {
             0x10000 + 10 * 64 + (2 + 3 * 4) * 100 * 64);
   EXPECT_EQ(addressFor("@hidden + plane(0 + panel * 1, selected)"),
             0x10000 + 3 * 7 * 64);
+}
+
+TEST_F(PlanToLLVMTest, PackedRowsCountFromTheSequenceAndThePosition) {
+  EXPECT_EQ(addressFor("@packed + packed * 128"), 0x12000 + 64 * 128);
+  EXPECT_EQ(addressFor("@packed + packed * 128 + position * 128"),
+            0x12000 + (64 + 12) * 128);
+}
+
+TEST_F(PlanToLLVMTest, PackedPlanesHaveRoomForBlocksOfEachSequence) {
+  // 100 tokens of 3 sequences in blocks of 32.
+  EXPECT_EQ(addressFor("@packed + packed * 128 + plane(0 + panel * 2, packed)"),
+            0x12000 + 64 * 128 + 3 * 2 * ENCAST_PACKED_ROWS(100, 3) * 64);
 }
 
 TEST_F(PlanToLLVMTest, RowsOfABlockSlotCountFromTheRowBlock) {
@@ -182,6 +197,12 @@ TEST_F(PlanToLLVMTest, CallFillsTheArgumentsInOrder) {
                              {0x10000, 4, 5, 30, -5, 6400, 448}}));
 }
 
+TEST_F(PlanToLLVMTest, CallTakesThePositionOfItsFirstQuery) {
+  compile("plan.call @kernel(position, keys)", 2);
+  call();
+  EXPECT_EQ(kernelCalls, (std::vector<std::vector<int64_t>>{{12, 30}}));
+}
+
 TEST_F(PlanToLLVMTest, ForRowsCallsItsProgramForEachRow) {
   // Row r of hidden holds r.
   std::vector<std::array<int64_t, 8>> hidden(100);
@@ -202,13 +223,37 @@ TEST_F(PlanToLLVMTest, ForRowsCallsItsProgramForEachRow) {
   EXPECT_EQ(out, expected);
 }
 
+TEST_F(PlanToLLVMTest, ForRowsPassesTheRowsBeforeAndBehind) {
+  std::vector<std::array<int64_t, 8>> hidden(100);
+  for (int64_t row = 0; row < 100; ++row)
+    hidden[row][0] = row;
+  std::vector<std::array<int64_t, 2>> out(100, {-1, -1});
+  slots[0] = hidden.data();
+  slots[3] = out.data();
+  for (int32_t row = 0; row < 100; ++row)
+    ids[row] = 99 - row;
+  compile("plan.for_rows @keep_row(@hidden + row * 64 - 64, 1, "
+          "@pooled + row * 16)\n"
+          "plan.for_rows @keep_row(@hidden[by @ids] + row * 64 + 64, 2, "
+          "@pooled + row * 16)");
+  std::vector<std::array<int64_t, 2>> before(100, {-1, -1}), behind = before;
+  for (int64_t row = 10; row < 14; ++row) {
+    before[row] = {row - 1, 1};
+    behind[row] = {99 - row + 1, 2};
+  }
+  call();
+  EXPECT_EQ(out, before);
+  call("v0.step.1");
+  EXPECT_EQ(out, behind);
+}
+
 TEST_F(PlanToLLVMTest, SequenceTokensIsTheLengthOfTheRow) {
   std::vector<std::array<int64_t, 8>> hidden(100);
   for (int64_t row = 0; row < 100; ++row)
     hidden[row][0] = row;
   std::vector<std::array<int64_t, 2>> out(3);
   slots[0] = hidden.data();
-  slots[2] = out.data();
+  slots[3] = out.data();
   item.row = 0;
   item.rows = 3;
   compile("plan.for_rows @keep_row(@hidden[by sequence] + row * 64, "
@@ -259,7 +304,7 @@ TEST_F(PlanToLLVMTest, ForPanelsWalksOverRowsInItsBody) {
     hidden[row][0] = row;
   std::vector<std::array<int64_t, 2>> out(100 * 8, {-1, -1});
   slots[0] = hidden.data();
-  slots[2] = out.data();
+  slots[3] = out.data();
   compile(R"mlir(
     plan.for_panels columns 128 attributes {panels = 8, panel_tile = 4} {
       plan.for_rows @keep_row(@hidden + row * 64, panels,
@@ -282,7 +327,7 @@ TEST_F(PlanToLLVMTest, InvokeCarriesWhatTheWalkerNeeds) {
   compile(R"mlir(
     plan.call @kernel(@hidden) {name = "qkv", modes = 1, outputs = 6,
         panels = 9, panel_tile = 4, flops_per_row = 10,
-        flops_per_row_and_key = 11}
+        flops_per_row_and_key = 11, window = 4}
     plan.for_rows @keep_row(@hidden, 1, @pooled)
     plan.for_panels columns 20 attributes {panels = 2} {
       plan.for_each_panel @keep_row(@w0, 1, @pooled)
@@ -301,6 +346,7 @@ TEST_F(PlanToLLVMTest, InvokeCarriesWhatTheWalkerNeeds) {
   EXPECT_EQ(invokes[0].getPanelTile(), 4u);
   EXPECT_EQ(invokes[0].getFlopsPerRow(), 10u);
   EXPECT_EQ(invokes[0].getFlopsPerRowAndKey(), 11u);
+  EXPECT_EQ(invokes[0].getWindow(), 4u);
   EXPECT_EQ(invokes[1].getFunction(), "v0.step.1");
   EXPECT_EQ(invokes[1].getKernel(), "keep_row");
   EXPECT_EQ(invokes[1].getName(), std::nullopt);
@@ -316,7 +362,8 @@ TEST_F(PlanToLLVMTest, SlotsWeightsAndKernelsStay) {
     slots.push_back(slot.getSymName().str());
   for (Operation *weight : collectWeights(*module))
     weights.push_back(SymbolTable::getSymbolName(weight).str());
-  EXPECT_EQ(slots, (std::vector<std::string>{"hidden", "ids", "pooled"}));
+  EXPECT_EQ(slots,
+            (std::vector<std::string>{"hidden", "packed", "ids", "pooled"}));
   EXPECT_EQ(weights, (std::vector<std::string>{"w0", "w1"}));
   EXPECT_TRUE(module->lookupSymbol("up"));
   EXPECT_TRUE(module->lookupSymbol("kernel"));
@@ -418,7 +465,8 @@ TEST_F(PlanToLLVMErrorTest, LocalRowsByATable) {
 TEST_F(PlanToLLVMErrorTest, PlanesOfAnotherDomain) {
   EXPECT_EQ(
       errorOfCall("plan.call @kernel(@hidden + plane(0 + panel * 1, picked))"),
-      "'plan.call' op has planes of picked, expected tokens or selected");
+      "'plan.call' op has planes of picked, expected tokens, selected or "
+      "packed");
 }
 
 TEST_F(PlanToLLVMErrorTest, ColumnsOutsideOfForPanels) {
