@@ -77,7 +77,7 @@ def Kernel_DefineOp : Kernel_Op<"define", [Symbol]> {
     Example:
     ```mlir
     kernel.define @linear_f32_8x48_avx512.k384 row "linear_f32_8x48_avx512"
-        operands 8 {k = 384, lda = 384, ldc = 1552, bias, activation = "gelu"}
+        operands 9 {k = 384, lda = 384, ldc = 1552, bias, activation = "gelu"}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$row,
