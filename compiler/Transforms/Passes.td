@@ -146,7 +146,7 @@ def TileRowsPass : Pass<"plan-tile-rows", "::mlir::ModuleOp"> {
     The block slots of a step, with the panels of a linear that are in use, take
     about half of the target's L2; a block has at least 96 rows, where kernels
     are fast, and at most 192. Tiles multiply so fast that a block of 256 rows
-    pays for reading the weights, or of 128 rows of several planes, whose
+    pays for reading the weights, or of 128 rows of three planes, whose
     activations fill the L2 then. Few rows are split by panels, so that two
     threads do not both stream all weights.
 

@@ -20,10 +20,10 @@ namespace {
 
 /// Fewer rows leave the kernels waiting for weights, more gain nothing.
 constexpr int64_t kFewestRows = 96, kMostRows = 192;
-/// Rows of a block where tiles of one plane, or of more, are multiplied, with
-/// an L2 of 2 MB: more activations push out the weights that all rows share,
-/// fewer leave the tiles waiting for weights.
-constexpr int64_t kTileRows = 256, kSplitTileRows = 128;
+/// Rows of a block where tiles of one or two planes, or of three, are
+/// multiplied, with an L2 of 2 MB: more activations push out the weights that
+/// all rows share, fewer leave the tiles waiting for weights.
+constexpr int64_t kTileRows = 256, kThreePlaneRows = 128;
 constexpr int64_t kTileL2Bytes = 2 << 20;
 /// Up to this many rows, reading all weights twice costs more than barriers.
 constexpr int64_t kSplitRows = 64;
@@ -80,7 +80,7 @@ struct TileRows : encast::impl::TileRowsPassBase<TileRows> {
     int64_t rows = std::clamp((target.l2Bytes / 2 - panelBytes) / rowBytes,
                               kFewestRows, kMostRows);
     if (planes)
-      rows = (planes > 1 ? kSplitTileRows : kTileRows) * target.l2Bytes /
+      rows = (planes > 2 ? kThreePlaneRows : kTileRows) * target.l2Bytes /
              kTileL2Bytes;
     int64_t by = step.getRowTile();
     rows = std::max(rows / by, int64_t(1)) * by;
