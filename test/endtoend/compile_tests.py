@@ -9,7 +9,9 @@ import subprocess
 import numpy
 
 import random_bert
-from harness import Failure, require, require_refused
+from harness import ROOT, Failure, require, require_refused
+
+MODELS = ROOT / "test" / "endtoend" / "models"
 
 STAGES = ["encoder", "kernel", "plan", "llvm"]
 ALL_STAGES = STAGES + ["asm"]
@@ -60,10 +62,10 @@ def check_listing(context, folder):
     require(b"zmm" not in listing, "zmm in the listing for x86-64-v3")
 
 
-def check_stages_are_parsed(context, folder, stage):
+def check_stages_are_parsed(context, folder, target, stage):
     """encast-opt reads and verifies what --emit prints, and prints it back."""
     printed = context.succeed("encast", "compile", folder,
-                              "--target=x86-64-v3", f"--emit={stage}").stdout
+                              f"--target={target}", f"--emit={stage}").stdout
     path = context.folder("parse") / "stage.mlir"
     path.write_bytes(printed)
     back = context.succeed("encast-opt", path).stdout
@@ -362,10 +364,21 @@ def tests(context):
             yield (f"compile/resume/{stage}/{target}",
                    lambda target=target, stage=stage: check_resume(
                        context, folder, target, stage))
-    for stage in STAGES:
-        yield (f"compile/encast-opt_reads/{stage}",
-               lambda stage=stage: check_stages_are_parsed(context, folder,
-                                                           stage))
+    # Every op: windows, rotations, gates, convolutions, tiles.
+    for model in ("modernbert-masked-lm", "lfm2-colbert"):
+        for target in ("x86-64-v3", "sapphirerapids"):
+            for stage in STAGES:
+                yield (f"compile/resume/{stage}/{target}/{model}",
+                       lambda model=model, target=target, stage=stage:
+                       check_resume(context, MODELS / model, target, stage))
+    for model in (folder, MODELS / "modernbert-masked-lm",
+                  MODELS / "lfm2-colbert"):
+        for target in ("x86-64-v3", "sapphirerapids"):
+            for stage in STAGES:
+                yield (f"compile/encast-opt_reads/{stage}/{target}/"
+                       f"{model.name}",
+                       lambda model=model, target=target, stage=stage:
+                       check_stages_are_parsed(context, model, target, stage))
     yield "compile/listing", lambda: check_listing(context, folder)
     yield "compile/altered_weights", lambda: check_altered_weights(context,
                                                                    folder)
