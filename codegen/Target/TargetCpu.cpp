@@ -101,8 +101,17 @@ static uint32_t changeFeature(uint32_t features, const Feature &change,
 
 bool encast::parseTarget(std::string_view text, TargetCpu &target,
                          std::string &error) {
-  if (text == "host")
+  constexpr std::string_view host = "host";
+  if (text == host)
     return resolveHostTarget(target, error);
+  if (text.substr(0, host.size()) == host &&
+      (text[host.size()] == '+' || text[host.size()] == '-')) {
+    TargetCpu known;
+    if (!resolveHostTarget(known, error))
+      return false;
+    return parseTarget(known.name + std::string(text.substr(host.size())),
+                       target, error);
+  }
   const std::string quoted = "target '" + std::string(text) + "'";
   const TargetRow *row = findPrefix(kTargets, text);
   if (!row) {

@@ -39,10 +39,12 @@ LONG_SECONDS = 2  # of a run that needs no warming up, and no second sample
 CHOOSING_TOKENS = 2048  # engines choose their variant up to here
 
 # Engine and precision. Encast in f32 is timed on two checkpoints: one of any
-# f32 weights, and one whose matrices are exactly bf16 (f32-bf16-weights).
+# f32 weights, and one whose matrices are exactly bf16 (f32-bf16-weights); on
+# the first also for the host without its tiles (f32-fma).
 ENGINES = ["torch:f32", "onnxruntime:f32", "openvino:f32", "llama.cpp:f32",
            "torch:bf16", "openvino:bf16", "llama.cpp:bf16",
-           "encast:f32", "encast:f32-bf16-weights", "encast:bf16x3",
+           "encast:f32-fma", "encast:f32", "encast:f32-bf16-weights",
+           "encast:bf16x3",
            "encast:bf16"]
 
 

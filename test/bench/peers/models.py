@@ -92,10 +92,10 @@ def make_once(file, script, *arguments):
     return str(file)
 
 
-def compile_artifact(build, folder, artifact, precision):
+def compile_artifact(build, folder, artifact, precision, target):
     done = subprocess.run(
         [str(build / "bin/encast"), "compile", str(folder), "-o",
-         str(artifact), "--outputs=last_hidden_state",
+         str(artifact), "--outputs=last_hidden_state", "--target=" + target,
          "--precision=" + precision], stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise Lost(done.stderr.strip().splitlines()[-1])
@@ -129,7 +129,8 @@ def prepare_files(name, model, build):
         folder = model.exact_folder()
     artifact = CACHE / "made" / f"{model.name}.{precision}.so"
     artifact.parent.mkdir(parents=True, exist_ok=True)
-    compile_artifact(build, folder, artifact, precision.split("-")[0])
+    target = "host-amx-bf16" if precision == "f32-fma" else "host"
+    compile_artifact(build, folder, artifact, precision.split("-")[0], target)
     return {"library": str(build / "lib/libencast.so"),
             "artifact": str(artifact)}
 

@@ -13,7 +13,7 @@ import sys
 ORDER = ["torch", "onnxruntime", "openvino", "llama.cpp", "encast"]
 NAMES = {"torch": "PyTorch", "onnxruntime": "ONNX Runtime",
          "openvino": "OpenVINO", "llama.cpp": "llama.cpp", "encast": "Encast"}
-PRECISIONS = ["f32", "f32-bf16-weights", "bf16x3", "bf16"]
+PRECISIONS = ["f32-fma", "f32", "f32-bf16-weights", "bf16x3", "bf16"]
 
 
 def sorted_engines(names):
@@ -111,7 +111,8 @@ def markdown(run):
 COLOURS = {"torch": "#d95f02", "onnxruntime": "#7570b3",
            "openvino": "#1b78c8", "llama.cpp": "#8c6d31",
            "encast": "#111111"}
-STYLES = {"f32": ("-", "o"), "f32-bf16-weights": ("-.", "D"),
+STYLES = {"f32-fma": ("-", "v"), "f32": ("-", "o"),
+          "f32-bf16-weights": ("-.", "D"),
           "bf16x3": (":", "^"), "bf16": ("--", "s")}
 
 

@@ -101,6 +101,17 @@ TEST(HostTarget, OfThisMachineNeedsNothingItLacks) {
   EXPECT_EQ(readHostCpu().features, hostFeatures());
 }
 
+TEST(HostTarget, TakesFeaturesMoreOrLess) {
+  if (!(hostFeatures() & ENCAST_CPU_AVX2))
+    GTEST_SKIP() << "host lacks avx2";
+  TargetCpu target;
+  std::string error;
+  ASSERT_TRUE(parseTarget("host-amx-bf16", target, error)) << error;
+  EXPECT_EQ(target.features, hostFeatures() & ~ENCAST_CPU_AMX_BF16);
+  EXPECT_FALSE(parseTarget("host+nothing", target, error));
+  EXPECT_FALSE(parseTarget("hosts", target, error));
+}
+
 // Kernels on tiles permute bytes.
 TEST(HostTarget, HasVbmiWhereItMultipliesBf16OnTiles) {
   if (!(hostFeatures() & ENCAST_CPU_AMX_BF16))
