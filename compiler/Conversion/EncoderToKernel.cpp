@@ -541,7 +541,8 @@ int64_t KernelBuilder::panelMajorHeadSize(LinearOp op) {
 
 KernelBuilder::HeadsChain KernelBuilder::chainOf(Value operand) {
   HeadsChain chain;
-  if ((chain.rope = operand.getDefiningOp<RopeOp>()))
+  chain.rope = operand.getDefiningOp<RopeOp>();
+  if (chain.rope)
     operand = chain.rope.getInput();
   if (auto norm = operand.getDefiningOp<RmsNormOp>(); norm && norm.getHeads()) {
     chain.norm = norm;
