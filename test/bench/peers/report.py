@@ -6,6 +6,7 @@ usage: report.py docs/results/<cpu>.json
 Prints the README's tables and draws the plot beside the file.
 """
 
+import io
 import json
 import pathlib
 import sys
@@ -168,8 +169,12 @@ def draw(stored, file):
     figure.suptitle(f"{stored['cpu']['name']} ({best}), "
                     f"{max(threads)} threads, {' to '.join(dates)}",
                     fontsize=10)
-    figure.savefig(file, metadata={"Date": None})
+    drawing = io.StringIO()
+    figure.savefig(drawing, format="svg", metadata=dict.fromkeys(
+        ["Creator", "Date", "Format", "Type"]))
     pyplot.close(figure)
+    pathlib.Path(file).write_text("".join(
+        line.rstrip() + "\n" for line in drawing.getvalue().splitlines()))
 
 
 def main():
