@@ -41,18 +41,6 @@ std::string_view encast::arithmeticName(Arithmetic arithmetic) {
   return kArithmeticNames[static_cast<int>(arithmetic)];
 }
 
-bool encast::parseArithmetic(std::string_view name, Arithmetic &arithmetic) {
-  int index = 0;
-  for (std::string_view known : kArithmeticNames) {
-    if (known == name) {
-      arithmetic = static_cast<Arithmetic>(index);
-      return true;
-    }
-    ++index;
-  }
-  return false;
-}
-
 int encast::activationPlanes(Arithmetic arithmetic) {
   switch (arithmetic) {
   case Arithmetic::F32:

@@ -54,7 +54,6 @@ enum class Arithmetic {
 };
 /// "f32", "bf16", "bf16x3", "bf16x3w", "bf16x6".
 std::string_view arithmeticName(Arithmetic arithmetic);
-bool parseArithmetic(std::string_view name, Arithmetic &arithmetic);
 /// Planes of the activations (queries, keys, values, probabilities); 0 if they
 /// are f32.
 int activationPlanes(Arithmetic arithmetic);

@@ -728,8 +728,7 @@ Value KernelBuilder::heads(Operation *op, HeadsChain chain, int64_t count,
     named = chain.rope;
   }
   int64_t planes = options.output.planes;
-  int64_t columns =
-      count * (planes ? kernel::tileHeadSize(headSize) : headSize);
+  int64_t columns = count * (planes ? kernel::planeStride(headSize) : headSize);
   b.setInsertionPoint(op);
   return kernel::HeadsOp::create(
       b, op->getLoc(), kernel::getRowsType(chain.input, columns, planes),

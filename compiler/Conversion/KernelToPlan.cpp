@@ -370,6 +370,11 @@ bool PlanBuilder::canReplaceResidual(kernel::LinearOp linear) {
 /// The slot of a value, which may be another one's.
 void PlanBuilder::makeSlot(Value value) {
   Operation *op = value.getDefiningOp();
+  auto linear = dyn_cast<kernel::LinearOp>(op);
+  if (linear && linear.getAccumulate()) {
+    slots[value] = slots.lookup(linear.getAccumulate());
+    return;
+  }
   Value whole = completeSum(value);
   // Both sides of an either share the slot; only one is computed in a run.
   for (Operation *user : whole.getUsers()) {
@@ -378,17 +383,9 @@ void PlanBuilder::makeSlot(Value value) {
       slots[value] = slots.lookup(either.getResult());
   }
   if (SlotOp shared = slots.lookup(value)) {
-    if (whole == value && value.getDefiningOp<kernel::LinearOp>() &&
-        value.getDefiningOp<kernel::LinearOp>().getAccumulate())
-      return; // A part of the sum has made it.
     uint64_t before = static_cast<uint64_t>(shared.getOutputs());
     shared.setOutputs(outputMask(before | demand.of(op).outputs));
     shared.setRows(Domain::Selected); // At least as many rows as tokens.
-    return;
-  }
-  auto linear = value.getDefiningOp<kernel::LinearOp>();
-  if (linear && linear.getAccumulate()) {
-    slots[value] = slots.lookup(linear.getAccumulate());
     return;
   }
   if (canReplaceResidual(linear)) {

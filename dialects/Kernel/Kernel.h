@@ -49,11 +49,6 @@ mlir::RankedTensorType getRowsType(mlir::Value like, int64_t columns,
 /// Bytes from a row of a value to the next, where it lies row by row.
 int64_t getRowBytes(mlir::Value value);
 
-/// The heads that attention multiplies are padded to whole tiles of 32 columns.
-constexpr int64_t tileHeadSize(int64_t headSize) {
-  return planeStride(headSize);
-}
-
 } // namespace encast::kernel
 
 #endif // ENCAST_DIALECTS_KERNEL_KERNEL_H

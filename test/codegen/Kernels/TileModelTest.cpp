@@ -7,6 +7,7 @@
 
 #include "KernelTest.h"
 #include "TileTesting.h"
+#include "codegen/Kernels/LinearTiles.h"
 #include "codegen/Kernels/TilePacking.h"
 
 #include "encast_abi.h"
@@ -111,21 +112,6 @@ double termError(Arithmetic arithmetic) {
   return 0;
 }
 
-double productsOfTiles(Arithmetic arithmetic) {
-  switch (arithmetic) {
-  case Arithmetic::F32:
-    return 0;
-  case Arithmetic::Bf16:
-    return 1;
-  case Arithmetic::Bf16x3:
-  case Arithmetic::Bf16x3w:
-    return 3;
-  case Arithmetic::Bf16x6:
-    return 6;
-  }
-  return 0;
-}
-
 /// Relative errors in the Frobenius norm, of the model and of a chain of fused
 /// multiply-adds in f32.
 struct Errors {
@@ -146,7 +132,8 @@ Errors errorsOf(Arithmetic arithmetic, int64_t k) {
       // A term passes the additions of its chain, that of the two chains, and
       // one for each product behind it.
       const double steps = double(planeStride(k)) / 32;
-      const double roundings = 18 + steps * productsOfTiles(arithmetic);
+      const double roundings =
+          18 + steps * double(planeProducts(arithmetic).size());
       EXPECT_LE(std::fabs(error),
                 (termError(arithmetic) + roundings * 0x1p-24 * 1.01) *
                     problem.absoluteSum(row, column))
