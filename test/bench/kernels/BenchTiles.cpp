@@ -8,19 +8,16 @@
 
 #include "KernelTesting.h"
 #include "OneDnn.h"
-#include "Probe.h"
+#include "TileBench.h"
 #include "TileTesting.h"
+#include "codegen/Kernels/LinearTiles.h"
 #include "codegen/Kernels/TilePacking.h"
 #include "codegen/Target/TargetCpu.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <getopt.h>
 #include <memory>
-#include <sched.h>
 #include <string>
 #include <sys/mman.h>
 #include <vector>
@@ -31,35 +28,9 @@ namespace {
 
 // Weights are cold if the same bytes come back only after this many others.
 constexpr int64_t kRotationBytes = int64_t(448) << 20;
-// A sample repeats a problem until it lasts about this long.
-constexpr double kSampleSeconds = 1e-3;
-// A sample is quiet if the loop that loads tiles reached this share of the one
-// on registers before and after it. A busy sibling thread leaves it a quarter.
+// Of the loop that loads tiles, of the one on registers: a sample is quiet
+// above.
 constexpr double kQuiet = 0.9;
-// How often a sample waits for a quiet core.
-constexpr int kPatience = 6;
-
-struct Sample {
-  double gflops;
-  double peak;  ///< For the same products, the mean of before and after.
-  double quiet; ///< The lower one of before and after.
-};
-
-/// A problem that is timed again and again.
-struct Case {
-  std::string kernel; ///< Arithmetic, "f32" or "onednn bf16".
-  std::string problem;
-  double flops;    ///< Of one call of run.
-  double products; ///< Of tiles for a product of the problem; 0: FMA.
-  std::function<void()> run;
-  int repeats = 1;
-  std::vector<Sample> samples;
-};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// Zeroed memory: as an arena, in pages of 2 MB where there are any, which the
 /// L2 can hold without conflicts, or as a file of weights, in small ones.
@@ -157,31 +128,11 @@ int64_t rowElements(Arithmetic arithmetic, int64_t columns) {
          (arithmetic == Arithmetic::F32 ? 4 : 2);
 }
 
-double tileProducts(Arithmetic arithmetic) {
-  switch (arithmetic) {
-  case Arithmetic::F32:
-    return 0;
-  case Arithmetic::Bf16:
-    return 1;
-  case Arithmetic::Bf16x3:
-  case Arithmetic::Bf16x3w:
-    return 3;
-  case Arithmetic::Bf16x6:
-    return 6;
-  }
-  return 0;
-}
-
-class Bench {
+class Bench : public TileBench {
 public:
   explicit Bench(std::string filter)
-      : filter(std::move(filter)),
+      : TileBench(std::move(filter), kQuiet),
         weights(kRotationBytes, /*smallPages=*/true) {
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
-      for (int core = 0; core < CPU_SETSIZE; ++core)
-        if (CPU_ISSET(core, &allowed))
-          cores.push_back(core);
     // Values are no matter for speed, except that pages must be there.
     for (int64_t i = 0; i < kRotationBytes; i += 2)
       std::memcpy(weights.at(i), "\x01\x3c", 2);
@@ -192,14 +143,8 @@ public:
   void addOneDnn(int64_t n, int64_t k, int64_t m, bool cold);
   void addFeedForward(Arithmetic arithmetic, int64_t hidden, int64_t inner,
                       int64_t rows, int64_t chunk);
-  void measure(int rounds);
-  void print() const;
 
 private:
-  void add(Case entry) {
-    if ((entry.kernel + " " + entry.problem).find(filter) != std::string::npos)
-      cases.push_back(std::move(entry));
-  }
   /// Weights that nobody has read for long, or the first ones.
   const char *nextWeights(int64_t bytes, bool cold) {
     if (!cold)
@@ -210,20 +155,9 @@ private:
     offset += (bytes + 63) / 64 * 64;
     return start;
   }
-  /// The loop that loads tiles, of the one on registers.
-  double quiet() const;
-  /// GFLOP/s of the peak for a case.
-  double peakOf(const Case &entry) const;
-  void waitForQuietCore();
 
-  const std::string filter;
   const Buffer weights;
   int64_t offset = 0; // shared, or one case would warm the weights of the next
-  std::vector<Case> cases;
-  const FmaPeak fmaPeak{64};
-  const TilePeak tilePeak;
-  const TileLoadProbe tileLoads;
-  std::vector<int> cores; // that this process may use
 };
 
 /// Bias, and results in bf16 for bf16, else in f32.
@@ -242,16 +176,12 @@ void Bench::addLinear(Arithmetic arithmetic, int64_t n, int64_t k, int64_t m,
   add({std::string(arithmeticName(arithmetic)),
        "n=" + std::to_string(n) + " k=" + std::to_string(k) +
            " m=" + std::to_string(m) + (cold ? " cold" : " warm"),
-       2.0 * m * n * k,
-       tileProducts(arithmetic),
-       [=] {
+       2.0 * m * n * k, double(planeProducts(arithmetic).size()), [=] {
          const int64_t panels = n / kPanelColumns;
          const char *b = nextWeights(kernel->weightBytes(panels), cold);
          const TileScope tiles;
          kernel->run(a->at(0), b, c->at(0), m, panels);
-       },
-       1,
-       {}});
+       }});
 }
 
 void Bench::addOneDnn(int64_t n, int64_t k, int64_t m, bool cold) {
@@ -264,15 +194,11 @@ void Bench::addOneDnn(int64_t n, int64_t k, int64_t m, bool cold) {
   add({"onednn bf16",
        "n=" + std::to_string(n) + " k=" + std::to_string(k) +
            " m=" + std::to_string(m) + (cold ? " cold" : " warm"),
-       2.0 * m * n * k,
-       1,
-       [=] {
+       2.0 * m * n * k, 1, [=] {
          product->run(a->at(0),
                       nextWeights(int64_t(product->weightBytes()), cold),
                       c->at(0));
-       },
-       1,
-       {}});
+       }});
 }
 
 /// Gated up-projection of `chunk` inner columns, then what these add to the
@@ -300,8 +226,7 @@ void Bench::addFeedForward(Arithmetic arithmetic, int64_t hidden, int64_t inner,
   add({std::string(arithmeticName(arithmetic)),
        "ffn h=" + std::to_string(hidden) + " f=" + std::to_string(inner) +
            " m=" + std::to_string(rows) + " chunk=" + std::to_string(chunk),
-       6.0 * rows * hidden * inner,
-       tileProducts(arithmetic),
+       6.0 * rows * hidden * inner, double(planeProducts(arithmetic).size()),
        [=] {
          const int64_t upPanels = 2 * chunk / kPanelColumns;
          const int64_t downPanels = hidden / kPanelColumns;
@@ -314,131 +239,16 @@ void Bench::addFeedForward(Arithmetic arithmetic, int64_t hidden, int64_t inner,
            second->run(act->at(0), nextWeights(downBytes, true), c->at(0), rows,
                        downPanels);
          }
-       },
-       1,
-       {}});
+       }});
 }
-
-// oneDNN leaves tiles released, so they are configured each time.
-
-double Bench::quiet() const {
-  const TileScope tiles;
-  return tileLoads.measure() / tilePeak.measure();
-}
-
-double Bench::peakOf(const Case &entry) const {
-  if (entry.products == 0)
-    return fmaPeak.measure();
-  const TileScope tiles;
-  return tilePeak.measure() / entry.products;
-}
-
-/// Goes to another core if this one is disturbed, and on, for a while.
-void Bench::waitForQuietCore() {
-  for (int i = 0; i < kPatience && !cores.empty() && quiet() < kQuiet; ++i) {
-    const int core = cores[size_t(i) % cores.size()];
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    sched_setaffinity(0, sizeof(one), &one);
-  }
-}
-
-void Bench::measure(int rounds) {
-  for (Case &entry : cases) {
-    entry.run(); // touches what it needs
-    const double start = now();
-    entry.run();
-    entry.repeats =
-        std::max(1, int(kSampleSeconds / std::max(1e-7, now() - start)));
-  }
-  for (int round = 0; round < rounds; ++round)
-    for (Case &entry : cases) {
-      waitForQuietCore();
-      const double quietBefore = quiet();
-      // Tiles slow the clock down, so a peak stands between kernels of its own
-      // kind.
-      entry.run();
-      const double before = peakOf(entry);
-      const double start = now();
-      for (int i = 0; i < entry.repeats; ++i)
-        entry.run();
-      const double seconds = now() - start;
-      const double after = peakOf(entry);
-      entry.samples.push_back({entry.flops * entry.repeats / seconds * 1e-9,
-                               (before + after) / 2,
-                               std::min(quietBefore, quiet())});
-    }
-}
-
-void Bench::print() const {
-  std::printf("%-12s %-38s %8s %8s %8s %6s %s\n", "arithmetic", "problem",
-              "GFLOP/s", "best", "peak", "ratio", "quiet samples");
-  for (const Case &entry : cases) {
-    std::vector<Sample> kept;
-    for (const Sample &sample : entry.samples)
-      if (sample.quiet >= kQuiet)
-        kept.push_back(sample);
-    const size_t quiet = kept.size();
-    if (kept.empty())
-      kept = entry.samples;
-    std::vector<double> gflops, ratios, peaks;
-    for (const Sample &sample : kept) {
-      gflops.push_back(sample.gflops);
-      ratios.push_back(sample.gflops / sample.peak);
-      peaks.push_back(sample.peak);
-    }
-    std::printf("%-12s %-38s %8.1f %8.1f %8.1f %6.3f %zu of %zu\n",
-                entry.kernel.c_str(), entry.problem.c_str(), median(gflops),
-                *std::max_element(gflops.begin(), gflops.end()), median(peaks),
-                median(ratios), quiet, entry.samples.size());
-  }
-}
-
-const char kHelp[] =
-    "usage: bench-tiles [--filter TEXT] [--rounds N]\n"
-    "\n"
-    "Times linear kernels that use tiles, on one core.\n"
-    "  --filter TEXT  only lines whose arithmetic and problem contain TEXT\n"
-    "  --rounds N     samples of each line (default 15)\n";
 
 } // namespace
 
 int main(int argc, char **argv) {
-  const option options[] = {{"filter", required_argument, nullptr, 'f'},
-                            {"rounds", required_argument, nullptr, 'r'},
-                            {"help", no_argument, nullptr, 'h'},
-                            {}};
-  std::string filter;
-  int rounds = 15;
-  for (int name; (name = getopt_long(argc, argv, "", options, nullptr)) != -1;)
-    switch (name) {
-    case 'f':
-      filter = optarg;
-      break;
-    case 'r':
-      rounds = std::max(1, std::atoi(optarg));
-      break;
-    case 'h':
-      std::fputs(kHelp, stdout);
-      return 0;
-    default:
-      std::fputs(kHelp, stderr);
-      return 1;
-    }
-  const uint32_t needed =
-      findKernelRow("linear_bf16_32x32_amx")->cpuFeatures & ~hostFeatures();
-  if (needed != 0) {
-    std::fprintf(stderr, "bench-tiles: error: this CPU lacks %s\n",
-                 featureNames(needed).c_str());
-    return 1;
-  }
-  if (!mayUseTiles()) {
-    std::fprintf(stderr, "bench-tiles: error: the system refuses the use of "
-                         "tiles\n");
-    return 1;
-  }
-  Bench bench(filter);
+  const TileBenchOptions options(argc, argv, "bench-tiles",
+                                 "linear kernels that use tiles",
+                                 "linear_bf16_32x32_amx");
+  Bench bench(options.filter);
   const Arithmetic all[] = {Arithmetic::F32, Arithmetic::Bf16,
                             Arithmetic::Bf16x3w, Arithmetic::Bf16x3,
                             Arithmetic::Bf16x6};
@@ -457,7 +267,7 @@ int main(int argc, char **argv) {
         for (int chunk : {256, 384, 512})
           if (inner % chunk == 0)
             bench.addFeedForward(arithmetic, hidden, inner, rows, chunk);
-  bench.measure(rounds);
+  bench.measure(options.rounds);
   bench.print();
   return 0;
 }
