@@ -5,9 +5,9 @@
 /// for the method and bench-tile-attention --help for the options.
 //===----------------------------------------------------------------------===//
 
+#include "KernelBench.h"
 #include "KernelTesting.h"
 #include "TileAttentionTesting.h"
-#include "TileBench.h"
 #include "TileTesting.h"
 #include "codegen/Kernels/LinearTiles.h"
 #include "codegen/Target/TargetCpu.h"
@@ -22,9 +22,6 @@ using namespace encast;
 
 namespace {
 
-// Of the loop of tile loads, of the one without: a sample is quiet above.
-constexpr double kQuiet = 0.85;
-
 std::vector<uint8_t> generated(const KernelRow &row,
                                const AttentionShape &shape) {
   std::vector<uint8_t> code;
@@ -38,7 +35,7 @@ std::vector<uint8_t> generated(const KernelRow &row,
 
 /// Calls of at most `queries` queries, one after the other from the middle of
 /// the sequence on.
-void addCase(TileBench &bench, Arithmetic arithmetic, int64_t keys,
+void addCase(KernelBench &bench, Arithmetic arithmetic, int64_t keys,
              int64_t heads, int64_t queries, int64_t window) {
   const std::string name(arithmeticName(arithmetic));
   const std::string problem =
@@ -67,7 +64,7 @@ void addCase(TileBench &bench, Arithmetic arithmetic, int64_t keys,
     auto operands = std::make_shared<AttentionProblem>(size, shape, 1);
     auto workspace = std::make_shared<GuardedFloats>(
         attentionWorkspaceBytes(row, shape) / 4);
-    bench.add({name, problem, flops, 0, [=] {
+    bench.add({name, problem, flops, multiplierOf(arithmetic), [=] {
                  AttentionArgs args = {};
                  args.q = operands->q.data();
                  args.k = operands->k.data();
@@ -92,29 +89,30 @@ void addCase(TileBench &bench, Arithmetic arithmetic, int64_t keys,
   auto code = std::make_shared<ExecutableCode>(generated(row, operands->shape));
   auto workspace = std::make_shared<GuardedFloats>(
       attentionWorkspaceBytes(row, operands->shape) / 4);
-  bench.add(
-      {name, problem, flops, double(planeProducts(arithmetic).size()), [=] {
-         const TileScope tiles;
-         TileAttentionArgs args = {};
-         args.q = operands->q.data();
-         args.packedK = operands->packedK.data();
-         args.packedV = operands->packedV.data();
-         args.out = operands->out.data();
-         args.queries = queries;
-         args.keys = keys;
-         args.position = position;
-         args.workspace = workspace->data();
-         (*code)(&args);
-       }});
+  bench.add({name, problem, flops, multiplierOf(arithmetic),
+             [=] {
+               const TileScope tiles;
+               TileAttentionArgs args = {};
+               args.q = operands->q.data();
+               args.packedK = operands->packedK.data();
+               args.packedV = operands->packedV.data();
+               args.out = operands->out.data();
+               args.queries = queries;
+               args.keys = keys;
+               args.position = position;
+               args.workspace = workspace->data();
+               (*code)(&args);
+             },
+             productsOf(arithmetic)});
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  const TileBenchOptions options(argc, argv, "bench-tile-attention",
-                                 "attention on tiles, heads of 64 dims",
-                                 "attention_bf16_32_amx");
-  TileBench bench(options.filter, kQuiet);
+  const KernelBenchOptions options(argc, argv, "bench-tile-attention",
+                                   "attention on tiles, heads of 64 dims");
+  requireKernelRow(options.bench, "attention_bf16_32_amx");
+  KernelBench bench(options);
   const Arithmetic all[] = {Arithmetic::F32, Arithmetic::Bf16,
                             Arithmetic::Bf16x3, Arithmetic::Bf16x6};
   for (int64_t keys : {512, 2048, 8192})
@@ -126,7 +124,6 @@ int main(int argc, char **argv) {
     for (int64_t queries : {64, 128, 256, 512})
       for (Arithmetic arithmetic : all)
         addCase(bench, arithmetic, 2048, heads, queries, 64);
-  bench.measure(options.rounds);
-  bench.print();
+  bench.report();
   return 0;
 }

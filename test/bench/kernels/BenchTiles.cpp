@@ -6,9 +6,9 @@
 /// README.md for the method and bench-tiles --help for the options.
 //===----------------------------------------------------------------------===//
 
+#include "KernelBench.h"
 #include "KernelTesting.h"
 #include "OneDnn.h"
-#include "TileBench.h"
 #include "TileTesting.h"
 #include "codegen/Kernels/LinearTiles.h"
 #include "codegen/Kernels/TilePacking.h"
@@ -28,9 +28,6 @@ namespace {
 
 // Weights are cold if the same bytes come back only after this many others.
 constexpr int64_t kRotationBytes = int64_t(448) << 20;
-// Of the loop that loads tiles, of the one on registers: a sample is quiet
-// above.
-constexpr double kQuiet = 0.9;
 
 /// Zeroed memory: as an arena, in pages of 2 MB where there are any, which the
 /// L2 can hold without conflicts, or as a file of weights, in small ones.
@@ -128,10 +125,10 @@ int64_t rowElements(Arithmetic arithmetic, int64_t columns) {
          (arithmetic == Arithmetic::F32 ? 4 : 2);
 }
 
-class Bench : public TileBench {
+class Bench : public KernelBench {
 public:
-  explicit Bench(std::string filter)
-      : TileBench(std::move(filter), kQuiet),
+  explicit Bench(KernelBenchOptions options)
+      : KernelBench(std::move(options)),
         weights(kRotationBytes, /*smallPages=*/true) {
     // Values are no matter for speed, except that pages must be there.
     for (int64_t i = 0; i < kRotationBytes; i += 2)
@@ -176,12 +173,14 @@ void Bench::addLinear(Arithmetic arithmetic, int64_t n, int64_t k, int64_t m,
   add({std::string(arithmeticName(arithmetic)),
        "n=" + std::to_string(n) + " k=" + std::to_string(k) +
            " m=" + std::to_string(m) + (cold ? " cold" : " warm"),
-       2.0 * m * n * k, double(planeProducts(arithmetic).size()), [=] {
+       2.0 * m * n * k, multiplierOf(arithmetic),
+       [=] {
          const int64_t panels = n / kPanelColumns;
          const char *b = nextWeights(kernel->weightBytes(panels), cold);
          const TileScope tiles;
          kernel->run(a->at(0), b, c->at(0), m, panels);
-       }});
+       },
+       productsOf(arithmetic)});
 }
 
 void Bench::addOneDnn(int64_t n, int64_t k, int64_t m, bool cold) {
@@ -194,7 +193,7 @@ void Bench::addOneDnn(int64_t n, int64_t k, int64_t m, bool cold) {
   add({"onednn bf16",
        "n=" + std::to_string(n) + " k=" + std::to_string(k) +
            " m=" + std::to_string(m) + (cold ? " cold" : " warm"),
-       2.0 * m * n * k, 1, [=] {
+       2.0 * m * n * k, Multiplier::Tiles, [=] {
          product->run(a->at(0),
                       nextWeights(int64_t(product->weightBytes()), cold),
                       c->at(0));
@@ -226,7 +225,7 @@ void Bench::addFeedForward(Arithmetic arithmetic, int64_t hidden, int64_t inner,
   add({std::string(arithmeticName(arithmetic)),
        "ffn h=" + std::to_string(hidden) + " f=" + std::to_string(inner) +
            " m=" + std::to_string(rows) + " chunk=" + std::to_string(chunk),
-       6.0 * rows * hidden * inner, double(planeProducts(arithmetic).size()),
+       6.0 * rows * hidden * inner, multiplierOf(arithmetic),
        [=] {
          const int64_t upPanels = 2 * chunk / kPanelColumns;
          const int64_t downPanels = hidden / kPanelColumns;
@@ -239,16 +238,17 @@ void Bench::addFeedForward(Arithmetic arithmetic, int64_t hidden, int64_t inner,
            second->run(act->at(0), nextWeights(downBytes, true), c->at(0), rows,
                        downPanels);
          }
-       }});
+       },
+       productsOf(arithmetic)});
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  const TileBenchOptions options(argc, argv, "bench-tiles",
-                                 "linear kernels that use tiles",
-                                 "linear_bf16_32x32_amx");
-  Bench bench(options.filter);
+  const KernelBenchOptions options(argc, argv, "bench-tiles",
+                                   "linear kernels that use tiles");
+  requireKernelRow(options.bench, "linear_bf16_32x32_amx");
+  Bench bench(options);
   const Arithmetic all[] = {Arithmetic::F32, Arithmetic::Bf16,
                             Arithmetic::Bf16x3w, Arithmetic::Bf16x3,
                             Arithmetic::Bf16x6};
@@ -267,7 +267,6 @@ int main(int argc, char **argv) {
         for (int chunk : {256, 384, 512})
           if (inner % chunk == 0)
             bench.addFeedForward(arithmetic, hidden, inner, rows, chunk);
-  bench.measure(options.rounds);
-  bench.print();
+  bench.report();
   return 0;
 }

@@ -250,8 +250,9 @@ class Encast:
     def rows(self, result, sequences):
         return result
 
-    def steps(self):
-        return self.session.steps()
+    def last_run(self):
+        return {"steps": self.session.steps(),
+                "arena": self.session.stats().arena_bytes}
 
 
 ENGINES = {"torch": Torch, "onnxruntime": OnnxRuntime, "openvino": OpenVino,
@@ -266,11 +267,10 @@ def seconds(run):
 
 def best_variant(prepare):
     runs = {name: build() for name, build in prepare.items()}
-    for run in runs.values():  # warms up
-        run()
     times = {name: [seconds(run)] for name, run in runs.items()}
-    if max(map(max, times.values())) < 1:
-        for _ in range(4):
+    if max(map(max, times.values())) < 1:  # else warming up changes little
+        times = {name: [] for name in runs}
+        for _ in range(5):
             for name, run in runs.items():
                 times[name].append(seconds(run))
     return min(times, key=lambda name: statistics.median(times[name]))
@@ -317,9 +317,9 @@ class Worker:
         numpy.save(file, self.engine.rows(self.result, self.sequences))
         return {}
 
-    def steps(self):
-        """Of the last run of Encast."""
-        return {"steps": self.engine.steps()}
+    def last_run(self):
+        """Steps and arena of Encast's last run."""
+        return self.engine.last_run()
 
 
 def main():

@@ -14,7 +14,7 @@ import numpy
 # the run's best. A neighbour on the core takes half of the additions and three
 # quarters of the tile products; the clock, lower for some milliseconds after
 # heavy vector code of our own, takes up to a fifth of all.
-QUIET = 0.75
+QUIET = 0.7
 # And if others take at most this share of one CPU meanwhile.
 INTRUSION = 0.05
 
@@ -58,16 +58,14 @@ def pick_cpus(threads):
 class Probe:
     """Runs the loops of probe.c on all CPUs at once, one pinned thread each."""
 
-    REPEATS = 3  # the best counts: being descheduled is no disturbance
+    INSTRUCTIONS = {"fma": "fma", "tdpbf16ps": "tiles"}
 
     def __init__(self, cpus, library, features):
         self.library = ctypes.CDLL(str(library))
         self.library.probe_prepare()
-        self.loops = ["adds", "fma"]
+        self.loops = ["fma", "adds"]
         if "amx_bf16" in features and self.library.probe_allow_tiles():
             self.loops += ["tiles"]
-        for loop in self.loops:
-            self._function(loop).restype = ctypes.c_double
         self.results = [None] * len(cpus)
         self.start = threading.Barrier(len(cpus) + 1)
         self.end = threading.Barrier(len(cpus) + 1)
@@ -76,44 +74,34 @@ class Probe:
             threading.Thread(target=self._serve, args=(index, cpu),
                              daemon=True).start()
 
-    def _function(self, loop):
-        return getattr(self.library, "probe_" + loop)
-
     def _serve(self, index, cpu):
         os.sched_setaffinity(0, {cpu})
+        values = (ctypes.c_double * len(self.loops))()
         while True:
             self.start.wait()
-            self.results[index] = [
-                max(self._function(loop)() for _ in range(self.REPEATS))
-                for loop in self.loops]
+            self.library.probe_measure(values, len(self.loops))
+            self.results[index] = list(values)
             self.end.wait()
 
     def measure(self):
-        """Returns what the slowest CPU reaches in each loop."""
+        """A reading: what each CPU reaches in each loop."""
         self.start.wait()
         self.end.wait()
         self.history += self.results
-        return tuple(map(min, zip(*self.results)))
-
-    def best(self):
-        """A high quantile of each loop, so that one lucky reading is no bar;
-        the cores are alike."""
-        return dict(zip(self.loops, map(float, numpy.quantile(
-            numpy.array(self.history), 0.95, axis=0))))
+        return list(self.results)
 
     def quietness(self, *readings):
-        """At least 1 if every loop of these readings is quiet."""
-        best = self.best()
-        return min(value / best[loop] / QUIET
-                   for reading in readings
-                   for loop, value in zip(self.loops, reading))
+        """At least 1 if every loop of these readings is quiet on every CPU,
+        measured by a high quantile of all readings, so that one lucky reading
+        is no bar; the cores are alike."""
+        best = numpy.quantile(numpy.array(self.history), 0.95, axis=0)
+        return float((numpy.array(readings) / best).min() / QUIET)
 
-    def peaks(self):
-        """Of all CPUs together, by instruction, GFLOP/s."""
-        best = self.best()
-        return {name: best[loop] * len(self.results)
-                for name, loop in (("fma", "fma"), ("tdpbf16ps", "tiles"))
-                if loop in best}
+    def peaks(self, reading):
+        """Of all CPUs together in a reading, by instruction, GFLOP/s."""
+        sums = dict(zip(self.loops, map(sum, zip(*reading))))
+        return {name: sums[loop] for name, loop in self.INSTRUCTIONS.items()
+                if loop in sums}
 
 
 class Intruders:

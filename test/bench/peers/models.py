@@ -10,21 +10,38 @@ import sys
 
 import checkpoints
 from engine_process import Lost, say
+from machine import cpu_facts
+from provenance import ROOT
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
 CACHE = ROOT / ".cache" / "bench"
 SEED = 20240229
 
 
-class Model:
-    """`own_tokens` are lengths that Encast alone is timed at."""
+# Engine and precision. Encast in f32 is timed on two checkpoints: one of any
+# f32 weights, and one whose matrices are exactly bf16 (f32-bf16-weights); on
+# the first also for the host without its tiles (f32-fma).
+ENGINES = ["torch:f32", "onnxruntime:f32", "openvino:f32", "llama.cpp:f32",
+           "torch:bf16", "openvino:bf16", "llama.cpp:bf16",
+           "encast:f32-fma", "encast:f32", "encast:f32-bf16-weights",
+           "encast:bf16x3", "encast:bf16"]
+# llama.cpp is slower in bf16 than in f32.
+LONG_DOCUMENTS = [name for name in ENGINES if name != "llama.cpp:bf16"]
+# The exported graphs for batches are of f32.
+SHORT_TEXTS = ["torch:f32", "onnxruntime:f32", "openvino:f32",
+               "encast:f32-fma", "encast:f32"]
 
-    def __init__(self, tokens, batches, config=None, own_tokens=()):
+
+class Model:
+    """`once` are lengths with the engines that are timed there, in a single
+    sample."""
+
+    def __init__(self, tokens, batches, engines, config=None, once=None):
         self.tokens = tokens
         self.batches = batches
+        self.engines = engines
         self.given = config
-        self.own_tokens = list(own_tokens)
+        self.once = once or {}
 
     def find(self, name):
         """Makes the folder if it has to be made."""
@@ -52,13 +69,19 @@ def minilm_folder():
 
 
 MODELS = {
-    "LFM2.5-230M": Model([512, 2048, 8192], [1], checkpoints.LFM2_230M,
-                         [4096, 32768]),
-    "ModernBERT-base": Model([512, 2048, 8192], [1],
-                             checkpoints.MODERNBERT_BASE, [4096]),
-    "all-MiniLM-L6-v2": Model([32, 128, 512], [1, 32]),
-    "bert-base": Model([32, 128, 512], [1, 32], checkpoints.BERT_BASE),
+    "LFM2.5-230M": Model([512, 2048, 4096, 8192], [1], LONG_DOCUMENTS,
+                         checkpoints.LFM2_230M, {32768: ["encast:bf16"]}),
+    "ModernBERT-base": Model([512, 2048, 4096, 8192], [1], LONG_DOCUMENTS,
+                             checkpoints.MODERNBERT_BASE),
+    "all-MiniLM-L6-v2": Model([32, 128, 512], [1, 32], SHORT_TEXTS),
+    "bert-base": Model([32, 128, 512], [1, 32], SHORT_TEXTS,
+                       checkpoints.BERT_BASE),
 }
+# Compiled and loaded, but not raced.
+LFM2_350M = dict(
+    checkpoints.LFM2_230M, num_hidden_layers=16, intermediate_size=4608,
+    layer_types=["conv", "conv", "full_attention"] * 2
+    + ["conv"] + ["conv", "full_attention"] * 4 + ["conv"])
 
 
 def made_file(model, kind):
@@ -92,7 +115,8 @@ def make_once(file, script, *arguments):
     return str(file)
 
 
-def compile_artifact(build, folder, artifact, precision, target):
+def compile_artifact(build, folder, artifact, precision, target="host"):
+    artifact.parent.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
         [str(build / "bin/encast"), "compile", str(folder), "-o",
          str(artifact), "--outputs=last_hidden_state", "--target=" + target,
@@ -114,7 +138,7 @@ def prepare_files(name, model, build):
                                       "torch_models.py", "openvino",
                                       model.folder)}
     if engine == "llama.cpp":
-        if 32 in model.batches:
+        if model.config["model_type"] == "bert":
             raise Lost("compared on long documents only")
         if not importlib.util.find_spec("llama_cpp"):
             why = pathlib.Path(sys.prefix) / "llama-cpp-failed"
@@ -123,12 +147,13 @@ def prepare_files(name, model, build):
         return {"gguf": make_once(made_file(model, precision + ".gguf"),
                                   "gguf_models.py", precision, model.folder)}
     folder = model.folder
+    if precision == "f32-fma" and "amx_bf16" not in cpu_facts()["features"]:
+        raise Lost("is f32 on this CPU")
     if precision == "f32-bf16-weights":
         if model.given is None:
             raise Lost("a trained checkpoint in f32")
         folder = model.exact_folder()
     artifact = CACHE / "made" / f"{model.name}.{precision}.so"
-    artifact.parent.mkdir(parents=True, exist_ok=True)
     target = "host-amx-bf16" if precision == "f32-fma" else "host"
     compile_artifact(build, folder, artifact, precision.split("-")[0], target)
     return {"library": str(build / "lib/libencast.so"),

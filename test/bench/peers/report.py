@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Shows results: a table for a terminal, one for a README, and a plot.
+"""Shows results: a table for a terminal, some for a README, and a plot.
 
 usage: report.py docs/results/<cpu>.json
 
-Prints the README's tables and draws the plot beside the file.
+Prints the README's tables and that of the bars, and draws the plot beside the
+file.
 """
 
 import io
 import json
 import pathlib
 import sys
+
+import bars
+from provenance import tree_hash
 
 ORDER = ["torch", "onnxruntime", "openvino", "llama.cpp", "encast"]
 NAMES = {"torch": "PyTorch", "onnxruntime": "ONNX Runtime",
@@ -36,8 +40,6 @@ def print_case(case):
     where = f"{case['model']:18}{case['tokens']:7}{case['batch']:6}  "
     for name in sorted_engines(case["engines"]):
         result = case["engines"][name]
-        share = (f"{result['of_limit']:9.2f}" if "of_limit" in result
-                 else f"{'-':>9}")
         gain = (f"{result['speedup']:9.2f}x" if "speedup" in result
                 else f"{'':10}")
         quiet = f"{result['quiet_samples']}/{len(result['samples'])}"
@@ -45,7 +47,7 @@ def print_case(case):
                     if "difference" in result else "")
         print(f"{where}{name:24}{result['milliseconds']:11.2f}"
               f"{result['tokens_per_second']:10.0f}"
-              f"{result['peak_memory'] / 1e6:7.0f}{share}{gain}"
+              f"{result['peak_memory'] / 1e6:7.0f}{share(result):>9}{gain}"
               f"{quiet:>9}{distance}")
     for name, why in case["not_measured"].items():
         print(f"{where}{name:24}  {why}", flush=True)
@@ -71,6 +73,19 @@ def number(milliseconds):
         f"{milliseconds:.0f}")
 
 
+CAPTION = (
+    "Milliseconds to the last hidden state, without a head, in all engines "
+    "(encast-bench, unless told by --output, times the default output: logits "
+    "for a masked LM). \"of limit\" is the least time that the necessary "
+    "arithmetic takes at the peak of its instruction, measured right behind "
+    "each sample at the clock that it has left, over the sample's time; for "
+    "the peer, with the instruction of its precision.")
+
+
+def share(result):
+    return f"{result['of_limit']:.2f}" if "of_limit" in result else "-"
+
+
 def markdown(run):
     """Rows are cases and precisions; a column per engine."""
     names = {name for case in run["cases"] for name in case["engines"]}
@@ -78,7 +93,8 @@ def markdown(run):
              if any(name.startswith(engine + ":") for name in names)]
     lines = ["| model | tokens | batch | precision | "
              + " | ".join(NAMES[peer] for peer in peers)
-             + " | Encast | best peer | of limit | memory, Encast / peer |",
+             + " | Encast | best peer | of limit, Encast / peer | "
+             "memory, Encast / peer |",
              "|---" * (8 + len(peers)) + "|"]
     for case in run["cases"]:
         engines = case["engines"]
@@ -98,11 +114,11 @@ def markdown(run):
                          else "-")
             best = engines.get(ours.get("best_peer")) if ours else None
             cells.append(f"{ours['speedup']:.2f}x" if best else "-")
-            cells.append(f"{ours['of_limit']:.2f}"
-                         if ours and "of_limit" in ours else "-")
-            cells.append(f"{ours['peak_memory'] / 1e9:.2f} / "
-                         f"{best['peak_memory'] / 1e9:.2f} GB"
-                         if best and "peak_memory" in best else "-")
+            both = [each for each in (ours, best) if each]
+            cells.append(" / ".join(map(share, both)) or "-")
+            cells.append(" / ".join(f"{each['peak_memory'] / 1e9:.2f}"
+                                    for each in both if "peak_memory" in each)
+                         + " GB" if both else "-")
             batch = "1" if case["batch"] == 1 else f"{case['batch']}, ragged"
             lines.append(f"| {case['model']} | {case['tokens']} | {batch} | "
                          f"{precision} | " + " | ".join(cells) + " |")
@@ -127,7 +143,7 @@ def draw(stored, file):
                                 "svg.fonttype": "none"})
     from matplotlib import pyplot
 
-    runs = {model: run for model, run in stored["models"].items()
+    runs = {model: run for model, run in stored.get("models", {}).items()
             if any(case["tokens"] >= 8192 for case in run["cases"])}
     if not runs:
         return
@@ -177,11 +193,25 @@ def draw(stored, file):
         line.rstrip() + "\n" for line in drawing.getvalue().splitlines()))
 
 
+def age(stored):
+    """Of which tree each part of the file is; bars count for this one only."""
+    current = tree_hash()
+    for name, run in [*stored.get("models", {}).items(),
+                      ("kernels", stored.get("kernels"))]:
+        if run:
+            tree = ("this tree" if run["tree_hash"] == current
+                    else "an older tree")
+            yield f"{name}: {run['date']}, kernels and plan of {tree}"
+
+
 def main():
     path = pathlib.Path(sys.argv[1])
     stored = json.loads(path.read_text())
-    for run in stored["models"].values():
+    print(CAPTION, end="\n\n")
+    for run in stored.get("models", {}).values():
         print(markdown(run), end="\n\n")
+    print(bars.markdown(stored), end="\n\n")
+    print("\n".join(age(stored)))
     draw(stored, path.with_suffix(".svg"))
 
 
