@@ -45,7 +45,7 @@ def parse_arguments():
                         help="lengths instead of those of each model")
     parser.add_argument("--batches", type=numbers)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--engine-seconds", type=float, default=10,
+    parser.add_argument("--engine-seconds", type=float, default=6,
                         help="what the runs of an engine in a case may take "
                         "beside its fewest samples; 0 is for one long sample")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build",

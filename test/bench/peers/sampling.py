@@ -24,7 +24,7 @@ LONG_SECONDS = 2  # of a run that needs no warming up
 CHOOSING_TOKENS = 2048  # engines choose their variant up to here, padded
 # A peer that takes longer than the best one of its precision by this factor
 # cannot become the best: it gets only the fewest samples.
-CONTENDER = 1.25
+CONTENDER = 1.2
 
 
 def difference(rows, reference):
