@@ -125,6 +125,19 @@ def compile_artifact(build, folder, artifact, precision, target="host"):
         raise Lost(done.stderr.strip().splitlines()[-1])
 
 
+def compile_once(build, folder, artifact, *options):
+    """Unless this compiler has made it of this model."""
+    made_for = folder / "made_for.json"
+    wanted = json.dumps([
+        hashlib.sha256((build / "bin/encast").read_bytes()).hexdigest(),
+        made_for.read_text() if made_for.exists() else str(folder), *options])
+    stamp = artifact.with_suffix(".json")
+    if not (artifact.exists() and stamp.exists()
+            and stamp.read_text() == wanted):
+        compile_artifact(build, folder, artifact, *options)
+        stamp.write_text(wanted)
+
+
 def prepare_files(name, model, build):
     """What the engine reads; `build` is where Encast is built."""
     engine, precision = name.split(":")
@@ -155,7 +168,7 @@ def prepare_files(name, model, build):
         folder = model.exact_folder()
     artifact = CACHE / "made" / f"{model.name}.{precision}.so"
     target = "host-amx-bf16" if precision == "f32-fma" else "host"
-    compile_artifact(build, folder, artifact, precision.split("-")[0], target)
+    compile_once(build, folder, artifact, precision.split("-")[0], target)
     return {"library": str(build / "lib/libencast.so"),
             "artifact": str(artifact)}
 
