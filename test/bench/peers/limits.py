@@ -59,17 +59,19 @@ def flops_by_arithmetic(steps):
     sums = {}
     for step in steps:
         if step["flops"]:
-            arithmetic = KERNEL.match(step["kernel"]).group(1)
+            known = KERNEL.match(step["kernel"])
+            arithmetic = known.group(1) if known else step["kernel"]
             sums[arithmetic] = sums.get(arithmetic, 0) + step["flops"]
     return sums
 
 
 def limit_seconds(flops, peaks):
     """The least time for operations by arithmetic, at the peaks (GFLOP/s) of
-    their instructions; None if this machine has no such instruction."""
+    their instructions; None if this machine has no such instruction, or the
+    arithmetic is none of those above."""
     seconds = 0
     for arithmetic, count in flops.items():
-        instruction, products = INSTRUCTIONS[arithmetic]
+        instruction, products = INSTRUCTIONS.get(arithmetic, (None, 0))
         if instruction not in peaks:
             return None
         seconds += count * products / peaks[instruction] / 1e9

@@ -79,13 +79,13 @@ def growth(cases, peaks, config):
         longer = times.get((8192, name))
         if tokens != 4096 or not longer:
             continue
-
-        def limit(result):
-            return limits.limit_seconds(result["flops_by_arithmetic"], peaks)
-
+        least = [limits.limit_seconds(each["flops_by_arithmetic"], peaks)
+                 for each in (longer, result)]
+        if None in least:
+            continue
         entry = {"engine": name,
                  "time": longer["milliseconds"] / result["milliseconds"],
-                 "arithmetic": limit(longer) / limit(result)}
+                 "arithmetic": least[0] / least[1]}
         windowed = limits.windowed_layers(config)
         if windowed:
             sums = [sum(step["nanoseconds"] for step in each["steps"]
