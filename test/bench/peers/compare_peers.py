@@ -242,6 +242,8 @@ def main():
     for name in arguments.measure:
         if name in MODELS:
             measure_model(name, arguments, probe, keep)
+    if not arguments.no_store:
+        report.show(file)
 
 
 if __name__ == "__main__":

@@ -204,8 +204,8 @@ def age(stored):
             yield f"{name}: {run['date']}, kernels and plan of {tree}"
 
 
-def main():
-    path = pathlib.Path(sys.argv[1])
+def show(path):
+    """Prints all tables of a file and draws its plot."""
     stored = json.loads(path.read_text())
     print(CAPTION, end="\n\n")
     for run in stored.get("models", {}).values():
@@ -216,4 +216,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    show(pathlib.Path(sys.argv[1]))

@@ -5,7 +5,6 @@ import json
 import numpy
 
 import limits
-import report
 from engine_process import say
 from provenance import ROOT
 from sampling import LEAST, quietness
@@ -115,5 +114,4 @@ def store(path, cpu, key, entries):
     stored.setdefault(key, {}).update(entries)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
-    report.draw(stored, path.with_suffix(".svg"))
-    say(f"wrote {path.relative_to(ROOT)} and its plot")
+    say(f"wrote {path.relative_to(ROOT)}")
