@@ -60,6 +60,10 @@ int encast::weightPlanes(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::Bf16x3w ? 1 : activationPlanes(arithmetic);
 }
 
+int encast::packedWeightPlanes(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::Bf16x6 ? 0 : weightPlanes(arithmetic);
+}
+
 const std::vector<KernelRow> &encast::kernelRows() {
   static const std::vector<KernelRow> rows = {
 #define ENCAST_LINEAR_KERNEL(name, arithmetic, features, vectorBytes, rows,    \

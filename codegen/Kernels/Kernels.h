@@ -57,8 +57,11 @@ std::string_view arithmeticName(Arithmetic arithmetic);
 /// Planes of the activations (queries, keys, values, probabilities); 0 if they
 /// are f32.
 int activationPlanes(Arithmetic arithmetic);
-/// Planes of the weights; 0 if they are f32.
+/// Planes of the weights in the products; 0 if they are f32.
 int weightPlanes(Arithmetic arithmetic);
+/// Planes of the weights in memory; 0 if they lie there in f32, which Bf16x6
+/// splits as it reads them.
+int packedWeightPlanes(Arithmetic arithmetic);
 
 /// bf16 planes of a row lie one behind the other: plane p of column c at
 /// element p * planeStride(columns) + c; the columns that fill up a plane are
@@ -97,10 +100,11 @@ const KernelRow *selectKernelRow(KernelFamily family, Arithmetic arithmetic,
 /// What a linear kernel bakes in. Strides count elements: floats, or bf16 in
 /// planes.
 ///
-/// Weights in f32: panels [panels][k][16] of f32. In bf16: pairs of panels
-/// [panels / 2][ceil(k / 32)][weightPlanes][2 tiles][16][16][2] of bf16, where
-/// [i][n][j] of tile t is column 16 t + n at k = 32 step + 2 i + j
-/// (TilePacking.h); columns and k beyond the last are zero. So columns, and
+/// Weights of Arithmetic::F32: panels [panels][k][16] of f32. Of the others:
+/// pairs of panels [panels / 2][ceil(k / 32)][planes][2 tiles][16][16][2],
+/// where [i][n][j] of tile t is column 16 t + n at k = 32 step + 2 i + j
+/// (TilePacking.h), in packedWeightPlanes planes of bf16, or, if these are 0,
+/// in one plane of f32. Columns and k beyond the last are zero. So columns, and
 /// gates, are rounded up to whole pairs, and the columns of c with them.
 ///
 /// Gated: half of the columns are gates, and the result has as many columns as
