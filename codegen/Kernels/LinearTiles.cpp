@@ -21,6 +21,17 @@ static constexpr int kBlockSumBytes = kBlockRows * kSumRowBytes;
 // What the tiles of A and B of a block and a chunk may take. A chunk of B has
 // to stay in the L1 (48 KB) while those of A pass.
 static constexpr int kChunkBytes = 64 << 10;
+// Where f32 weights are split, two chunks of planes of B have to stay there.
+static constexpr int kSplitChunkSteps = 3;
+static constexpr int kSplitPlaneBytes = kSplitChunkSteps * 2 * kTileBytes;
+static constexpr int kSplitPlanes = 3;
+static constexpr int kSplitChunkBytes = kSplitPlanes * kSplitPlaneBytes;
+// Places in a step where rows are split, and the rows of a step at each.
+static constexpr int kSplitSites = 8;
+static constexpr int kSplitRows = 2 * kTileRows / kSplitSites;
+static constexpr int kSplitRowBytes = 2 * kTileRowBytes; // in f32
+// How far ahead f32 weights are fetched.
+static constexpr int kSplitAheadBytes = 8 << 10;
 // Blocks whose sums the workspace holds; the rows of A of more would not stay
 // in the L2.
 static constexpr int kGroupBlocks = 16;
@@ -50,9 +61,10 @@ enum Local {
   PairResidual,
   ChunkA, // first row of the group, first step of the chunk
   ChunkB,
-  ChunksLeft, // of those between the first and the last one
-  RowsLeft,   // of the group, this block's included
-  Tile0,      // first rows of the halves, relative to the block
+  NextChunkBytes, // of f32 weights, 0 behind the last pair
+  ChunksLeft,     // of those between the first and the last one
+  RowsLeft,       // of the group, this block's included
+  Tile0,          // first rows of the halves, relative to the block
   Tile1,
   BlockA, // first row, first step of the chunk
   BlockC,
@@ -90,28 +102,44 @@ LinearTiles::LinearTiles(const KernelRow &row, const LinearShape &shape)
     : VectorAssembler(row.vectorBytes), row(row), shape(shape),
       products(planeProducts(row.arithmetic)),
       steps((shape.k + kStepLength - 1) / kStepLength) {
-  const int planes =
-      activationPlanes(row.arithmetic) + weightPlanes(row.arithmetic);
-  const int most = kChunkBytes / (2 * kTileBytes * planes);
+  const int most = chunkLimit();
   const int64_t count = (steps + most - 1) / most;
   for (int64_t i = 0; i < count; ++i)
     chunks.push_back(int(steps / count + (i < steps % count)));
 }
 
+int LinearTiles::chunkLimit() const {
+  if (splits())
+    return kSplitChunkSteps;
+  const int planes =
+      activationPlanes(row.arithmetic) + weightPlanes(row.arithmetic);
+  return kChunkBytes / (2 * kTileBytes * planes);
+}
+
 int LinearTiles::stepBytes() const {
+  if (splits())
+    return 2 * kTileRows * kSplitRowBytes;
   return 2 * kTileBytes * weightPlanes(row.arithmetic);
 }
 
 // The workspace: rows that a tile overlaps, `finished`, the sums of a group,
-// rows again in front of its last block, copies of less than 16 rows of A.
+// rows again in front of its last block; where weights are split, where that
+// ends for now and how many rows at a place, and two chunks; copies of less
+// than 16 rows of A.
 static constexpr int kFinishedOffset = kHalfSumBytes;
 static constexpr int kSumsOffset = kFinishedOffset + kBlockSumBytes;
-static constexpr int kCopyOffset =
+static constexpr int kSplitEndOffset =
     kSumsOffset + kGroupBlocks * kBlockSumBytes + kHalfSumBytes;
+static constexpr int kSplitShareOffset = kSplitEndOffset + 8;
+static constexpr int kSplitOffset = kSplitEndOffset + kCacheLine;
+
+int64_t LinearTiles::copyOffset() const {
+  return splits() ? kSplitOffset + 2 * kSplitChunkBytes : kSplitEndOffset;
+}
 
 int64_t LinearTiles::workspaceBytes() const {
   const int64_t copyBytes = kTileRows * aRowStride();
-  return kCopyOffset + (copyBytes + 63) / 64 * 64;
+  return copyOffset() + (copyBytes + 63) / 64 * 64;
 }
 
 bool LinearTiles::generate(std::vector<uint8_t> &code, std::string &error) {
@@ -138,6 +166,8 @@ bool LinearTiles::generate(std::vector<uint8_t> &code, std::string &error) {
   beginSubroutine(drain);
   emitDrain();
   endSubroutine();
+  if (splits())
+    emitSplitRows();
   return finish(code, error);
 }
 
@@ -164,7 +194,15 @@ void LinearTiles::emitArguments() {
 
   mov(aRowBytes, aRowStride());
   mov(bRowBytes, kTileRowBytes);
-  mov(sumRowBytes, kSumRowBytes);
+  if (splits()) {
+    // The words of half of a row of a tile, each in front of a zero.
+    vmovdqu32(leftWords, ptr[rip + splitWords]);
+    mov(temp.cvt32(), kTileRows << 16);
+    vpbroadcastd(rightWords, temp.cvt32());
+    vpaddd(rightWords, rightWords, leftWords);
+    mov(temp.cvt32(), 0xaaaaaaaa);
+    kmovd(highWords, temp.cvt32());
+  }
 }
 
 /// Less than 16 rows are read from a copy.
@@ -177,7 +215,7 @@ void LinearTiles::emitCopyOfFewRows() {
   jae(enough);
   mov(local(Few), 1);
   mov(a[0], local(GroupA));
-  lea(a[1], ptr[finished + kCopyOffset - kFinishedOffset]);
+  lea(a[1], ptr[finished + (copyOffset() - kFinishedOffset)]);
   mov(local(GroupA), a[1]);
   mov(b, local(Rows));
   L(nextRow);
@@ -207,19 +245,23 @@ void LinearTiles::emitGroup() {
   cmp(temp, local(Rows));
   cmova(temp, local(Rows));
   mov(local(GroupRows), temp);
-  emitPrefetchShare();
+  emitShare();
   emitTailTiles();
   copyLocals({{ChunkB, B},
               {PanelsLeft, Panels},
               {PairC, GroupC},
               {PairBias, Bias},
               {PairResidual, GroupResidual}});
+  if (splits())
+    emitFirstSplit();
   Label nextPair, notLastPair;
   L(nextPair);
-  cmp(local(PanelsLeft), 2);
-  jne(notLastPair);
-  xor_(prefetchBytes, prefetchBytes);
-  L(notLastPair);
+  if (!splits()) {
+    cmp(local(PanelsLeft), 2);
+    jne(notLastPair);
+    xor_(prefetchBytes, prefetchBytes);
+    L(notLastPair);
+  }
   emitPair();
   sub(local(PanelsLeft), 2);
   jnz(nextPair);
@@ -236,19 +278,96 @@ void LinearTiles::emitGroup() {
     advance(GroupResidual, residualRowStride());
 }
 
-/// What a step fetches of the next pair: a step of it, divided by the blocks.
-void LinearTiles::emitPrefetchShare() {
+/// What a step fetches of the next pair, or a place in it splits of the next
+/// chunk: as much as it multiplies, divided by the blocks.
+void LinearTiles::emitShare() {
   // rax, rcx and rdx, which div needs, get their meaning behind this.
   static_assert(kBlockRows == 32, "a shift divides");
   mov(rcx, local(GroupRows));
   add(rcx, kBlockRows - 1);
   shr(rcx, 5);
   lea(rax, ptr[rcx - 1]);
-  add(rax, stepBytes() / kPrefetchUnitBytes);
+  add(rax, splits() ? kSplitRows : stepBytes() / kPrefetchUnitBytes);
   xor_(edx, edx);
   div(rcx);
-  imul(prefetchBytes, rax, kPrefetchUnitBytes);
+  if (splits())
+    mov(ptr[finished + (kSplitShareOffset - kFinishedOffset)], rax);
+  else
+    imul(prefetchBytes, rax, kPrefetchUnitBytes);
   mov(aRowBytes, aRowStride());
+}
+
+/// Splits the first chunk of the first pair.
+void LinearTiles::emitFirstSplit() {
+  mov(source, local(B));
+  for (int line = 0; line < kSplitAheadBytes; line += kCacheLine)
+    prefetcht1(ptr[source + line]);
+  mov(local(NextChunkBytes), chunks.front() * stepBytes());
+  // The chunk that it takes for the one before.
+  lea(temp,
+      ptr[finished + (kSplitOffset + kSplitChunkBytes - kFinishedOffset)]);
+  mov(local(ChunkB), temp);
+  emitNextSplit();
+  emitSplitRest();
+}
+
+/// Splits the chunk behind this one from now on.
+void LinearTiles::emitNextSplit() {
+  mov(temp, source);
+  add(temp, local(NextChunkBytes));
+  mov(ptr[finished + (kSplitEndOffset - kFinishedOffset)], temp);
+  // The other one of two places.
+  lea(target, ptr[finished + finished +
+                  (2 * (kSplitOffset - kFinishedOffset) + kSplitChunkBytes)]);
+  sub(target, local(ChunkB));
+}
+
+/// Splits what is left of the chunk behind this one, and goes there.
+void LinearTiles::emitSplitRest() {
+  mov(splitCount, kSplitChunkSteps * 2 * kTileRows);
+  call(splitRows);
+  lea(temp, ptr[finished + finished +
+                (2 * (kSplitOffset - kFinishedOffset) + kSplitChunkBytes)]);
+  sub(temp, local(ChunkB));
+  mov(local(ChunkB), temp);
+}
+
+/// A subroutine: splits the next rows, as many as `splitCount` says, but none
+/// behind the chunk. Changes no general register but those that it advances.
+void LinearTiles::emitSplitRows() {
+  const Zmm halves[2] = {zmm24, zmm25}, rounded[2] = {zmm26, zmm27};
+  const Zmm plane = zmm28;
+  Label nextRow, done;
+  align(32);
+  L(splitRows);
+  L(nextRow);
+  cmp(source, ptr[finished + (kSplitEndOffset - kFinishedOffset)]);
+  jae(done);
+  for (int half = 0; half < 2; ++half) {
+    vmovups(halves[half], vectorAt(source, half));
+    prefetcht1(ptr[source + (kSplitAheadBytes + half * kCacheLine)]);
+  }
+  for (int i = 0; i < kSplitPlanes; ++i) {
+    vcvtne2ps2bf16(plane, halves[1], halves[0]);
+    vmovups(ptr[target + i * kSplitPlaneBytes], plane);
+    if (i + 1 == kSplitPlanes)
+      break;
+    vpermw(rounded[0] | highWords | T_z, leftWords, plane);
+    vpermw(rounded[1] | highWords | T_z, rightWords, plane);
+    for (int half = 0; half < 2; ++half)
+      vsubps(halves[half], halves[half], rounded[half]);
+  }
+  add(source, kSplitRowBytes);
+  add(target, kTileRowBytes);
+  dec(splitCount);
+  jnz(nextRow);
+  L(done);
+  ret();
+
+  align(64);
+  L(splitWords);
+  for (int word = 0; word < kTileRows; ++word)
+    dd(uint32_t(word) << 16);
 }
 
 /// The tiles of a last block that is not full end with its last row, or begin
@@ -271,22 +390,30 @@ void LinearTiles::emitTailTiles() {
 void LinearTiles::emitPair() {
   copyLocals({{ChunkA, GroupA}});
   const Start start = shape.accumulate ? Start::C : Start::Zero;
+  emitNextChunkBytes(0);
   emitChunk(start, chunks.front(), chunks.size() == 1);
   // Those between the first and the last one: a loop for each length.
   for (size_t first = 1; first + 1 < chunks.size();) {
     size_t behind = first;
     while (behind + 1 < chunks.size() && chunks[behind] == chunks[first])
       ++behind;
-    Label nextChunk;
+    Label nextChunk, notLastOne;
     mov(local(ChunksLeft), int(behind - first));
+    emitNextChunkBytes(first);
     L(nextChunk);
+    cmp(local(ChunksLeft), 1);
+    jne(notLastOne);
+    emitNextChunkBytes(behind - 1);
+    L(notLastOne);
     emitChunk(Start::Chunk, chunks[first], /*last=*/false);
     dec(local(ChunksLeft));
     jnz(nextChunk);
     first = behind;
   }
-  if (chunks.size() > 1)
+  if (chunks.size() > 1) {
+    emitNextChunkBytes(chunks.size() - 1);
     emitChunk(Start::Chunk, chunks.back(), /*last=*/true);
+  }
 
   mov(temp, local(CPanelBytes));
   add(temp, temp);
@@ -297,6 +424,21 @@ void LinearTiles::emitPair() {
     add(local(PairResidual), shape.gated ? kSumRowBytes / 2 : kSumRowBytes);
 }
 
+/// Of the chunk behind `chunk`, which may be the first one of the next pair.
+void LinearTiles::emitNextChunkBytes(size_t chunk) {
+  if (!splits())
+    return;
+  Label notLastPair;
+  const bool last = chunk + 1 == chunks.size();
+  mov(local(NextChunkBytes), chunks[last ? 0 : chunk + 1] * stepBytes());
+  if (last) {
+    cmp(local(PanelsLeft), 2);
+    jne(notLastPair);
+    mov(local(NextChunkBytes), 0);
+    L(notLastPair);
+  }
+}
+
 /// All blocks of rows in a chunk of k.
 void LinearTiles::emitChunk(Start start, int chunkSteps, bool last) {
   copyLocals({{BlockA, ChunkA},
@@ -305,8 +447,12 @@ void LinearTiles::emitChunk(Start start, int chunkSteps, bool last) {
               {RowsLeft, GroupRows}});
   lea(temp, ptr[finished + kSumsOffset - kFinishedOffset]);
   mov(local(BlockSums), temp);
-  mov(prefetch, local(ChunkB));
-  add(prefetch, int(steps * stepBytes()));
+  if (splits()) {
+    emitNextSplit();
+  } else {
+    mov(prefetch, local(ChunkB));
+    add(prefetch, int(steps * stepBytes()));
+  }
 
   Label nextBlock, noEpilogue, stepsDone;
   L(nextBlock);
@@ -348,7 +494,10 @@ void LinearTiles::emitChunk(Start start, int chunkSteps, bool last) {
   ja(nextBlock);
 
   add(local(ChunkA), chunkSteps * kTileRowBytes);
-  add(local(ChunkB), chunkSteps * stepBytes());
+  if (splits())
+    emitSplitRest();
+  else
+    add(local(ChunkB), chunkSteps * stepBytes());
 }
 
 /// Points at the sums of a half of the block: finished ones, or those that wait
@@ -418,7 +567,8 @@ void LinearTiles::emitCopyOfFewSums() {
 }
 
 Address LinearTiles::sumAt(int half, int column) {
-  return ptr[stores[half] + sumRowBytes + tileColumn(column)];
+  static_assert(kSumRowBytes == 2 * kTileRowBytes, "the stride of B, twice");
+  return ptr[stores[half] + bRowBytes * 2 + tileColumn(column)];
 }
 
 /// Before its first product a tile is stored and set.
@@ -458,9 +608,16 @@ void LinearTiles::emitStep(
     int step, const std::vector<Filler> &rows,
     const std::function<void(int half, int column)> &beforeFirst) {
   std::vector<Filler> beside;
-  const size_t units = size_t(stepBytes() / kPrefetchUnitBytes);
+  const size_t units =
+      splits() ? kSplitSites : size_t(stepBytes() / kPrefetchUnitBytes);
   for (size_t unit = 0, row = 0; unit < units; ++unit) {
-    beside.push_back([=] { emitPrefetchUnit(int(unit)); });
+    if (splits())
+      beside.push_back([=] {
+        mov(splitCount, ptr[finished + (kSplitShareOffset - kFinishedOffset)]);
+        call(splitRows);
+      });
+    else
+      beside.push_back([=] { emitPrefetchUnit(int(unit)); });
     for (; row < rows.size() * (unit + 1) / units; ++row)
       beside.push_back(rows[row]);
   }
@@ -491,7 +648,8 @@ void LinearTiles::emitStep(
     }
     loaded = product;
   }
-  add(prefetch, prefetchBytes);
+  if (!splits())
+    add(prefetch, prefetchBytes);
 }
 
 Address LinearTiles::aAt(int half, int plane, int step) {
@@ -501,6 +659,9 @@ Address LinearTiles::aAt(int half, int plane, int step) {
 
 Address LinearTiles::bAt(int step, int plane, int column) {
   const int tile = 2 * plane + column;
+  if (splits())
+    return ptr[b + bRowBytes +
+               (plane * kSplitPlaneBytes + (2 * step + column) * kTileBytes)];
   return ptr[b + bRowBytes + size_t(step * stepBytes() + tile * kTileBytes)];
 }
 

@@ -51,9 +51,17 @@ const std::vector<PlaneProduct> &planeProducts(Arithmetic arithmetic);
 ///           other steps, and beside them: the epilogue of the block before,
 ///                       row by row; prefetch a share of the next pair
 ///
-/// So stores, epilogue and memory hide behind the products. The sums of the
-/// last chunk go through `finished`, 32 rows of the workspace, the others wait
-/// in a place of their own.
+/// Bf16x6 reads f32 weights. Beside the steps of a chunk it splits the next one
+/// into planes in the workspace, row of a tile by row of a tile, and fetches
+/// what lies a distance ahead. Both chunks have to stay in the L1:
+///
+///   weights, f32        ... | next chunk  | fetched   |
+///                                  | splitRows
+///   workspace, planes   | chunk | next chunk |
+///
+/// So stores, epilogue, splits and memory hide behind the products. The sums of
+/// the last chunk go through `finished`, 32 rows of the workspace, the others
+/// wait in a place of their own.
 ///
 /// A tile always has 16 rows. Behind the last multiple of 32 rows tiles overlap
 /// rows before them; a row has the same bits in both. A call of less than 16
@@ -76,7 +84,13 @@ private:
   const Xbyak::Tmm aTile = tmm4;
   Xbyak::Tmm bTile(int column) const { return Xbyak::Tmm(6 + column); }
 
-  // Bytes of a step of B, of a plane of A, and from a row to the next.
+  /// Whether the weights are f32 in memory.
+  bool splits() const { return packedWeightPlanes(row.arithmetic) == 0; }
+  int chunkLimit() const; // steps
+  int64_t copyOffset() const;
+
+  // Bytes of a step of B, in memory, of a plane of A, and from a row to the
+  // next.
   int stepBytes() const;
   int64_t planeBytes() const { return 2 * planeStride(shape.k); }
   int64_t aRowStride() const { return 2 * shape.lda; }
@@ -92,9 +106,13 @@ private:
   void emitArguments();
   void emitCopyOfFewRows();
   void emitGroup();
-  void emitPrefetchShare();
+  void emitShare();
+  void emitFirstSplit();
+  void emitNextSplit();
+  void emitSplitRest();
   void emitTailTiles();
   void emitPair();
+  void emitNextChunkBytes(size_t chunk);
   void emitChunk(Start start, int chunkSteps, bool last);
   void emitSumPointer(const Xbyak::Reg64 &pointer, int half, bool areFinished);
   void emitBlockPointers(Start start);
@@ -104,6 +122,7 @@ private:
   void emitStep(int step, const std::vector<Filler> &rows,
                 const std::function<void(int half, int column)> &beforeFirst);
   void emitPrefetchUnit(int unit);
+  void emitSplitRows();
   void emitPendingPointers();
   void emitRow(const Xbyak::Reg64 &sums, int row);
   void emitPlanes(const Vec &left, const Vec &right, int row);
@@ -117,7 +136,8 @@ private:
   std::vector<int> chunks;
   /// Subroutines, by steps of the chunk and whether there is an epilogue.
   std::map<std::pair<int, bool>, Xbyak::Label> otherSteps;
-  Xbyak::Label drain;
+  Xbyak::Label drain, splitRows;
+  Xbyak::Label splitWords; // data
 
   // Each register has one meaning inside a block.
   const Xbyak::Reg64 args = rdi;        // until they are copied to the stack
@@ -125,12 +145,18 @@ private:
   const Xbyak::Reg64 b = rcx;
   const Xbyak::Reg64 aRowBytes = rdx;
   const Xbyak::Reg64 bRowBytes = r8;
-  const Xbyak::Reg64 sumRowBytes = r9;
   const Xbyak::Reg64 stores[2] = {r10, r11}; // where the sums of a half go
   const Xbyak::Reg64 finished = r12;
+  const Xbyak::Reg64 temp = rsi;
+  // Weights in planes:
   const Xbyak::Reg64 prefetch = r15;      // the next step of the next pair
   const Xbyak::Reg64 prefetchBytes = rbp; // a step's share
-  const Xbyak::Reg64 temp = rsi;
+  // Weights in f32:
+  const Xbyak::Reg64 source = r15; // the next row of a tile
+  const Xbyak::Reg64 target = rbp; // its first plane
+  const Xbyak::Reg64 splitCount = r9;
+  const Xbyak::Opmask highWords = k2; // of dwords
+  const Vec leftWords = zmm30, rightWords = zmm31;
   // First step: what the sums start from.
   const Xbyak::Reg64 starts[2] = {r13, r14};
   const Xbyak::Reg64 startRowBytes = rdi;

@@ -14,6 +14,7 @@
 #include "codegen/Kernels/TilePacking.h"
 #include "codegen/Target/TargetCpu.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -70,8 +71,9 @@ public:
   int64_t weightBytes(int64_t panels) const {
     if (shape.arithmetic == Arithmetic::F32)
       return panels * shape.k * kPanelColumns * 4;
-    return panels / 2 *
-           tilePairElements(shape.k, weightPlanes(shape.arithmetic)) * 2;
+    const int planes = packedWeightPlanes(shape.arithmetic);
+    return panels / 2 * tilePairElements(shape.k, std::max(1, planes)) *
+           (planes == 0 ? 4 : 2);
   }
 
   void run(const void *a, const void *b, void *c, int64_t rows,
@@ -261,6 +263,10 @@ int main(int argc, char **argv) {
       bench.addLinear(arithmetic, n, 1024, m, cold);
     bench.addOneDnn(n, 1024, m, cold);
   }
+  // Few rows stream the weights at the speed of the memory.
+  for (int m : {32, 64})
+    for (Arithmetic arithmetic : {Arithmetic::F32, Arithmetic::Bf16x6})
+      bench.addLinear(arithmetic, 4608, 1024, m, /*cold=*/true);
   for (auto [hidden, inner] : {std::pair(1024, 2560), {768, 1152}})
     for (Arithmetic arithmetic : all)
       for (int rows : {128, 160, 256, 384, 512})

@@ -155,6 +155,13 @@ static LinearShape withStrides(LinearShape shape, int64_t panels) {
   return shape;
 }
 
+/// Floats that hold the weights of a pair of panels.
+static int64_t packedPairFloats(const LinearShape &shape) {
+  const int planes = packedWeightPlanes(shape.arithmetic);
+  return planes > 0 ? tilePairElements(shape.k, planes) / 2
+                    : tilePairElements(shape.k, 1);
+}
+
 TileLinearProblem::TileLinearProblem(const KernelRow &kernel, int64_t rows,
                                      int64_t panels, const LinearShape &given,
                                      uint64_t seed)
@@ -164,8 +171,7 @@ TileLinearProblem::TileLinearProblem(const KernelRow &kernel, int64_t rows,
       a(((rows - 1) * shape.lda +
          activationPlanes(shape.arithmetic) * planeStride(shape.k)) /
         2),
-      packedB(panels / 2 *
-              tilePairElements(shape.k, weightPlanes(shape.arithmetic)) / 2),
+      packedB(panels / 2 * packedPairFloats(shape)),
       // A float holds two elements of a plane.
       c(shape.cPlanes > 0
             ? ((rows - 1) * shape.ldc +
@@ -210,15 +216,19 @@ void TileLinearProblem::setA(int64_t row, int64_t k, float value) {
 }
 
 void TileLinearProblem::setB(int64_t column, int64_t k, float value) {
-  const int planes = weightPlanes(shape.arithmetic);
+  const int planes = packedWeightPlanes(shape.arithmetic);
   if (shape.arithmetic == Arithmetic::Bf16x3w)
     value = bf16Value(roundToBf16(value));
   bValues[column * shape.k + k] = value;
+  if (planes == 0)
+    packedB[tilePairElement(shape.k, 1, column, k, 0)] = value;
   auto *elements = reinterpret_cast<uint16_t *>(packedB.data());
-  forEachPlane(value, planes, [&](int plane, uint16_t bits) {
-    bTerms[bTerm(column, plane) + k] = bits;
-    elements[tilePairElement(shape.k, planes, column, k, plane)] = bits;
-  });
+  forEachPlane(
+      value, weightPlanes(shape.arithmetic), [&](int plane, uint16_t bits) {
+        bTerms[bTerm(column, plane) + k] = bits;
+        if (plane < planes)
+          elements[tilePairElement(shape.k, planes, column, k, plane)] = bits;
+      });
 }
 
 void TileLinearProblem::resetC() {
@@ -235,9 +245,7 @@ void TileLinearProblem::run(const ExecutableCode &code, int64_t firstRow,
   const int64_t elementBytes = shape.cPlanes > 0 ? 2 : 4;
   LinearArgs args = {};
   args.a = a.data() + firstRow * shape.lda / 2;
-  args.b = packedB.data() +
-           firstPanel / 2 *
-               tilePairElements(shape.k, weightPlanes(shape.arithmetic)) / 2;
+  args.b = packedB.data() + firstPanel / 2 * packedPairFloats(shape);
   args.c = reinterpret_cast<char *>(c.data()) +
            cElement(firstRow, result, 0) * elementBytes;
   if (shape.bias)
