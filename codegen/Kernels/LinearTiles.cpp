@@ -22,16 +22,16 @@ static constexpr int kBlockSumBytes = kBlockRows * kSumRowBytes;
 // to stay in the L1 (48 KB) while those of A pass.
 static constexpr int kChunkBytes = 64 << 10;
 // Where f32 weights are split, two chunks of planes of B have to stay there.
-static constexpr int kSplitChunkSteps = 3;
+static constexpr int kSplitChunkSteps = 2;
 static constexpr int kSplitPlaneBytes = kSplitChunkSteps * 2 * kTileBytes;
 static constexpr int kSplitPlanes = 3;
 static constexpr int kSplitChunkBytes = kSplitPlanes * kSplitPlaneBytes;
-// Places in a step where rows are split, and the rows of a step at each.
-static constexpr int kSplitSites = 8;
-static constexpr int kSplitRows = 2 * kTileRows / kSplitSites;
+// Places in a step where rows of tiles are split, and the step's share of each.
+static constexpr int kSites = 8;
+static constexpr int kSiteRows = 2 * kTileRows / kSites;
 static constexpr int kSplitRowBytes = 2 * kTileRowBytes; // in f32
-// How far ahead f32 weights are fetched.
-static constexpr int kSplitAheadBytes = 8 << 10;
+// How far ahead f32 weights are fetched: what two steps take.
+static constexpr int kAheadBytes = 8 << 10;
 // Blocks whose sums the workspace holds; the rows of A of more would not stay
 // in the L2.
 static constexpr int kGroupBlocks = 16;
@@ -287,7 +287,7 @@ void LinearTiles::emitShare() {
   add(rcx, kBlockRows - 1);
   shr(rcx, 5);
   lea(rax, ptr[rcx - 1]);
-  add(rax, splits() ? kSplitRows : stepBytes() / kPrefetchUnitBytes);
+  add(rax, splits() ? kSiteRows : stepBytes() / kPrefetchUnitBytes);
   xor_(edx, edx);
   div(rcx);
   if (splits())
@@ -300,10 +300,10 @@ void LinearTiles::emitShare() {
 /// Splits the first chunk of the first pair.
 void LinearTiles::emitFirstSplit() {
   mov(source, local(B));
-  for (int line = 0; line < kSplitAheadBytes; line += kCacheLine)
+  for (int line = 0; line < kAheadBytes; line += kCacheLine)
     prefetcht1(ptr[source + line]);
   mov(local(NextChunkBytes), chunks.front() * stepBytes());
-  // The chunk that it takes for the one before.
+  // As if the other place held the chunk before.
   lea(temp,
       ptr[finished + (kSplitOffset + kSplitChunkBytes - kFinishedOffset)]);
   mov(local(ChunkB), temp);
@@ -316,19 +316,21 @@ void LinearTiles::emitNextSplit() {
   mov(temp, source);
   add(temp, local(NextChunkBytes));
   mov(ptr[finished + (kSplitEndOffset - kFinishedOffset)], temp);
-  // The other one of two places.
-  lea(target, ptr[finished + finished +
-                  (2 * (kSplitOffset - kFinishedOffset) + kSplitChunkBytes)]);
-  sub(target, local(ChunkB));
+  emitOtherPlace(target);
+}
+
+/// Points at the one of the two places of chunks where ChunkB is not.
+void LinearTiles::emitOtherPlace(const Reg64 &pointer) {
+  lea(pointer, ptr[finished + finished +
+                   (2 * (kSplitOffset - kFinishedOffset) + kSplitChunkBytes)]);
+  sub(pointer, local(ChunkB));
 }
 
 /// Splits what is left of the chunk behind this one, and goes there.
 void LinearTiles::emitSplitRest() {
   mov(splitCount, kSplitChunkSteps * 2 * kTileRows);
   call(splitRows);
-  lea(temp, ptr[finished + finished +
-                (2 * (kSplitOffset - kFinishedOffset) + kSplitChunkBytes)]);
-  sub(temp, local(ChunkB));
+  emitOtherPlace(temp);
   mov(local(ChunkB), temp);
 }
 
@@ -345,7 +347,7 @@ void LinearTiles::emitSplitRows() {
   jae(done);
   for (int half = 0; half < 2; ++half) {
     vmovups(halves[half], vectorAt(source, half));
-    prefetcht1(ptr[source + (kSplitAheadBytes + half * kCacheLine)]);
+    prefetcht1(ptr[source + (kAheadBytes + half * kCacheLine)]);
   }
   for (int i = 0; i < kSplitPlanes; ++i) {
     vcvtne2ps2bf16(plane, halves[1], halves[0]);
@@ -390,28 +392,24 @@ void LinearTiles::emitTailTiles() {
 void LinearTiles::emitPair() {
   copyLocals({{ChunkA, GroupA}});
   const Start start = shape.accumulate ? Start::C : Start::Zero;
-  emitNextChunkBytes(0);
+  emitNextChunkBytes(0, 1);
   emitChunk(start, chunks.front(), chunks.size() == 1);
   // Those between the first and the last one: a loop for each length.
   for (size_t first = 1; first + 1 < chunks.size();) {
     size_t behind = first;
     while (behind + 1 < chunks.size() && chunks[behind] == chunks[first])
       ++behind;
-    Label nextChunk, notLastOne;
+    Label nextChunk;
     mov(local(ChunksLeft), int(behind - first));
-    emitNextChunkBytes(first);
     L(nextChunk);
-    cmp(local(ChunksLeft), 1);
-    jne(notLastOne);
-    emitNextChunkBytes(behind - 1);
-    L(notLastOne);
+    emitNextChunkBytes(first, behind);
     emitChunk(Start::Chunk, chunks[first], /*last=*/false);
     dec(local(ChunksLeft));
     jnz(nextChunk);
     first = behind;
   }
   if (chunks.size() > 1) {
-    emitNextChunkBytes(chunks.size() - 1);
+    emitNextChunkBytes(chunks.size() - 1, chunks.size());
     emitChunk(Start::Chunk, chunks.back(), /*last=*/true);
   }
 
@@ -424,19 +422,25 @@ void LinearTiles::emitPair() {
     add(local(PairResidual), shape.gated ? kSumRowBytes / 2 : kSumRowBytes);
 }
 
-/// Of the chunk behind `chunk`, which may be the first one of the next pair.
-void LinearTiles::emitNextChunkBytes(size_t chunk) {
+/// Of the chunk behind this one, which is among those of equal length from
+/// `first` to `behind`, ChunksLeft of which are left. The first chunk of the
+/// next pair follows the last one, if there is a pair left.
+void LinearTiles::emitNextChunkBytes(size_t first, size_t behind) {
   if (!splits())
     return;
-  Label notLastPair;
-  const bool last = chunk + 1 == chunks.size();
-  mov(local(NextChunkBytes), chunks[last ? 0 : chunk + 1] * stepBytes());
+  Label known;
+  const bool last = behind == chunks.size();
+  mov(local(NextChunkBytes), chunks[last ? 0 : behind] * stepBytes());
   if (last) {
     cmp(local(PanelsLeft), 2);
-    jne(notLastPair);
+    jne(known);
     mov(local(NextChunkBytes), 0);
-    L(notLastPair);
+  } else if (behind - first > 1 && chunks[behind] != chunks[first]) {
+    cmp(local(ChunksLeft), 1);
+    je(known);
+    mov(local(NextChunkBytes), chunks[first] * stepBytes());
   }
+  L(known);
 }
 
 /// All blocks of rows in a chunk of k.
@@ -609,7 +613,7 @@ void LinearTiles::emitStep(
     const std::function<void(int half, int column)> &beforeFirst) {
   std::vector<Filler> beside;
   const size_t units =
-      splits() ? kSplitSites : size_t(stepBytes() / kPrefetchUnitBytes);
+      splits() ? kSites : size_t(stepBytes() / kPrefetchUnitBytes);
   for (size_t unit = 0, row = 0; unit < units; ++unit) {
     if (splits())
       beside.push_back([=] {

@@ -109,10 +109,11 @@ private:
   void emitShare();
   void emitFirstSplit();
   void emitNextSplit();
+  void emitOtherPlace(const Xbyak::Reg64 &pointer);
   void emitSplitRest();
   void emitTailTiles();
   void emitPair();
-  void emitNextChunkBytes(size_t chunk);
+  void emitNextChunkBytes(size_t first, size_t behind);
   void emitChunk(Start start, int chunkSteps, bool last);
   void emitSumPointer(const Xbyak::Reg64 &pointer, int half, bool areFinished);
   void emitBlockPointers(Start start);

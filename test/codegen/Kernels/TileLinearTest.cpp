@@ -355,6 +355,28 @@ TEST_P(TileLinear, KeepsRowsAndColumnsApart) {
     }
 }
 
+// A row of A that is 1 at one k gives the sum of that weight's terms, which in
+// three planes is the weight.
+TEST_P(TileLinear, MultipliesTheTermsOfWeightsOfEverySize) {
+  const int64_t k = 70;
+  TileLinearProblem problem(GetParam(), k, 4, denseShape(GetParam(), k), 7);
+  for (int64_t row = 0; row < k; ++row)
+    for (int64_t i = 0; i < k; ++i)
+      problem.setA(row, i, row == i);
+  for (int64_t column = 0; column < problem.columns(); ++column)
+    for (int64_t i = 0; i < k; ++i)
+      problem.setB(column, i,
+                   std::ldexp(problem.bValues[column * k + i],
+                              int(i * 3 + column % 3) - 90));
+  problem.run(*kernel(problem));
+  expectBits(problem);
+  if (weightPlanes(GetParam().arithmetic) < 3)
+    return;
+  for (int64_t column = 0; column < problem.columns(); ++column)
+    for (int64_t i = 0; i < k; ++i)
+      ASSERT_EQ(problem.result(i, column), problem.bValues[column * k + i]);
+}
+
 TEST_P(TileLinear, TreatsDenormalNumbersAsZero) {
   TileLinearProblem problem(GetParam(), 20, 2, denseShape(GetParam(), 64), 6);
   // Denormal operands, products and sums, and some that just are not.

@@ -169,6 +169,15 @@ TEST(TileArithmetic, IsAsExactAsStated) {
   }
 }
 
+TEST(TileArithmetic, SaysWhatWeightsAreInMemory) {
+  for (Arithmetic arithmetic :
+       {Arithmetic::Bf16, Arithmetic::Bf16x3, Arithmetic::Bf16x3w})
+    EXPECT_EQ(packedWeightPlanes(arithmetic), weightPlanes(arithmetic));
+  // In f32, three planes would take half as much again.
+  EXPECT_EQ(packedWeightPlanes(Arithmetic::Bf16x6), 0);
+  EXPECT_EQ(packedWeightPlanes(Arithmetic::F32), 0);
+}
+
 TEST(TilePacking, PlacesWeightsAsKernelsReadThem) {
   const int64_t k = 70, steps = 3;
   for (int64_t planes : {1, 2, 3}) {
