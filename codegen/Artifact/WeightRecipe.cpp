@@ -25,7 +25,7 @@ constexpr int64_t kPanelColumns = 16;
 constexpr int64_t kTileColumns = 16, kPairColumns = 32, kTileK = 32,
                   kTileElements = kTileColumns * kTileK,
                   kPairElements = kPairColumns * kTileK;
-constexpr int64_t kMaxPlanes = 3;
+constexpr int64_t kMaxPlanes = 2;
 constexpr int64_t kMaxGroup = 65536;
 /// Elements of a block of rows: with its scratch it stays in L2.
 constexpr int64_t kBlockElements = 1 << 16;
@@ -215,6 +215,13 @@ struct SplitTile {
     return !hasNonFinite<uint32_t>(
         reinterpret_cast<const uint8_t *>(&planes[0][0][0]), kTileElements,
         kF32Exponent);
+  }
+
+  /// The values that `split` took, as they are, instead of their first plane.
+  template <typename Value>
+  void keep(const Value *from, int64_t rows, int64_t width, int64_t stride) {
+    for (int64_t r = 0; r < rows; ++r)
+      std::copy_n(from + r * stride, width, planes[0][r]);
   }
 
   /// to: [16][16][2], a pair of k of each row, then the next pair.
@@ -456,7 +463,8 @@ private:
            expectShape({(from[0] + kPairColumns - 1) / kPairColumns,
                         (from[1] + kTileK - 1) / kTileK,
                         planes * kPairElements}) &&
-           expectType(ElementType::BF16);
+           ((planes == 1 && current().type == ElementType::F32) ||
+            expectType(ElementType::BF16));
   }
 
   bool checkRopeTable() {
@@ -675,6 +683,8 @@ private:
           int64_t width = std::min(kTileK, columns - k);
           if (!tile.split(from, tileRows, width, columns, step.planes))
             return failBeyondBF16(index, tile, (first + t) * columns + k, from);
+          if (step.type == ElementType::F32)
+            tile.keep(from, tileRows, width, columns);
           for (int64_t p = 0; p < step.planes; ++p)
             tile.store(p, out + p * kPairElements + t * kTileK);
           if (t)

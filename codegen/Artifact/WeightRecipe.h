@@ -39,7 +39,8 @@ struct RecipeStep {
                   ///< [ceil(N / 32)][ceil(K / 32)][planes][2 tiles][16][16][2]
                   ///< (LinearShape of codegen/Kernels/Kernels.h), the last five
                   ///< one dimension. Plane 0 is the operand as f32, rounded to
-                  ///< bf16, plane 1 what is left, rounded, and so on.
+                  ///< bf16, plane 1 what is left, rounded, and so on. One plane
+                  ///< of type f32 is not rounded, but is in bf16's range.
     RopeTable     ///< [positions, headSize], no operands: of each position the
                   ///< cosines of position * theta^(-2k / headSize), then the
                   ///< sines. Always f32.
@@ -53,7 +54,7 @@ struct RecipeStep {
   double factor = 1.0;                 ///< Scale.
   int64_t group = 0;                   ///< PadRows, Interleave.
   int64_t padded = 0;                  ///< PadRows.
-  int64_t planes = 0;                  ///< PackTiles, 1 to 3.
+  int64_t planes = 0;                  ///< PackTiles, 1 or 2.
   double theta = 0;                    ///< RopeTable.
 };
 

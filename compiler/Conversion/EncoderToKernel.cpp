@@ -248,13 +248,15 @@ FlatSymbolRefAttr KernelBuilder::packed(FlatSymbolRefAttr weight,
     int64_t rows = type.getDimSize(0);
     bool matrix = type.getRank() == 2;
     if (tiles && matrix) {
-      int64_t terms = weightPlanes(packing.arithmetic);
+      int64_t planes = packedWeightPlanes(packing.arithmetic);
+      Type element = planes ? Type(at.getBF16Type()) : at.getF32Type();
+      planes = std::max(planes, int64_t(1));
       auto packedType = RankedTensorType::get(
           {rows / (gate ? 16 : 32),
-           kernel::planeStride(type.getDimSize(1)) / 32, terms * 1024},
-          at.getBF16Type());
+           kernel::planeStride(type.getDimSize(1)) / 32, planes * 1024},
+          element);
       return kernel::PackTilesOp::create(at, loc, packedType, value, gates,
-                                         terms);
+                                         planes);
     }
     int64_t group = tiles ? 16 : 8;
     int64_t panels =

@@ -192,15 +192,18 @@ static LogicalResult verifyLinear(Operation *op, DefineOp kernel, Value input,
                           symbols)))
     return failure();
   if (weight && planes) {
-    // As many planes as the kernel's arithmetic multiplies, one or `planes`.
+    // Three planes are multiplied by one, or by those that the kernel makes of
+    // f32, fewer by as many.
     FailureOr<RankedTensorType> type =
         encoder::lookupWeight(op, "weight", weight, symbols);
     if (failed(type))
       return failure();
     ArrayRef<int64_t> shape = type->getShape();
-    if (type->getRank() != 3 || !type->getElementType().isBF16() ||
-        shape[0] != panels / 2 || shape[1] != planeStride(k) / 32 ||
-        (shape[2] != 1024 && shape[2] != planes * 1024))
+    Type element = type->getElementType();
+    if (type->getRank() != 3 || shape[0] != panels / 2 ||
+        shape[1] != planeStride(k) / 32 ||
+        shape[2] != (planes == 3 ? 1 : planes) * 1024 ||
+        !(element.isBF16() || (planes == 3 && element.isF32())))
       return op->emitOpError()
              << "expects a weight of " << panels / 2 << " pairs of panels and "
              << planeStride(k) / 32 << " steps of 32 columns, but " << weight
@@ -600,14 +603,15 @@ LogicalResult PackGatedOp::verify() {
 LogicalResult PackTilesOp::verify() {
   RankedTensorType from = getInput().getType(), to = getResult().getType();
   int64_t columns = getGate() ? 16 : 32;
-  bool fits = from.getRank() == 2 && getPlanes() <= 3 &&
+  bool fits = from.getRank() == 2 && getPlanes() <= 2 &&
               (!getGate() || getGate().getType().getShape() == from.getShape());
   if (fits) {
     int64_t shape[] = {(from.getDimSize(0) + columns - 1) / columns,
                        planeStride(from.getDimSize(1)) / 32,
                        static_cast<int64_t>(getPlanes()) * 1024};
     fits = to.getShape() == ArrayRef<int64_t>(shape) &&
-           to.getElementType().isBF16();
+           (to.getElementType().isBF16() ||
+            (getPlanes() == 1 && to.getElementType().isF32()));
   }
   if (!fits)
     return emitOpError() << "cannot pack a " << from << " in " << getPlanes()

@@ -139,12 +139,13 @@ def Kernel_PackGatedOp : Kernel_RecipeOp<"pack_gated"> {
 }
 
 def Kernel_PackTilesOp : Kernel_RecipeOp<"pack_tiles"> {
-  let summary = "a weight as tiles of bf16";
+  let summary = "a weight in the order of tiles";
   let description = [{
     [N, K] becomes [pairs, ceil(K / 32), planes * 1024] in bf16, the layout of
     LinearShape (codegen/Kernels/Kernels.h): pairs = ceil(N / 32), with a gate
     ceil(N / 16), whose first tile is the gate's. Plane 0 is the weight rounded to
-    bf16, plane 1 what is left, rounded, and so on.
+    bf16, plane 1 what is left, rounded, and so on. One plane in f32 is the weight
+    itself, which the kernel splits.
   }];
   let arguments = (ins Encoder_WeightTensor:$input,
                        Optional<Encoder_WeightTensor>:$gate,

@@ -107,9 +107,10 @@ struct RecipeBuilder {
     recipe.steps.back().group = group;
     return index;
   }
-  int packTiles(int operand, int64_t planes, std::vector<int64_t> shape) {
-    int index = add(RecipeStep::Kind::PackTiles, {operand}, std::move(shape),
-                    ElementType::BF16);
+  int packTiles(int operand, int64_t planes, std::vector<int64_t> shape,
+                ElementType type = ElementType::BF16) {
+    int index =
+        add(RecipeStep::Kind::PackTiles, {operand}, std::move(shape), type);
     recipe.steps.back().planes = planes;
     return index;
   }

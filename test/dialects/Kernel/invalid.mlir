@@ -178,11 +178,21 @@ encoder.weight @w : tensor<1x1x1024xbf16> {
 
 // -----
 
-encoder.weight @w : tensor<1x1x4096xbf16> {
+encoder.weight @w : tensor<1x1x3072xbf16> {
   %0 = encoder.tensor "t" in "f" : tensor<17x4xf32>
-  // expected-error @+1 {{cannot pack a 'tensor<17x4xf32>' in 4 planes to a 'tensor<1x1x4096xbf16>'}}
-  %1 = kernel.pack_tiles %0 planes 4 : tensor<17x4xf32> -> tensor<1x1x4096xbf16>
-  encoder.yield %1 : tensor<1x1x4096xbf16>
+  // expected-error @+1 {{cannot pack a 'tensor<17x4xf32>' in 3 planes to a 'tensor<1x1x3072xbf16>'}}
+  %1 = kernel.pack_tiles %0 planes 3 : tensor<17x4xf32> -> tensor<1x1x3072xbf16>
+  encoder.yield %1 : tensor<1x1x3072xbf16>
+}
+
+// -----
+
+// Only planes of bf16 add up to the weight.
+encoder.weight @w : tensor<1x1x2048xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<17x4xf32>
+  // expected-error @+1 {{cannot pack a 'tensor<17x4xf32>' in 2 planes to a 'tensor<1x1x2048xf32>'}}
+  %1 = kernel.pack_tiles %0 planes 2 : tensor<17x4xf32> -> tensor<1x1x2048xf32>
+  encoder.yield %1 : tensor<1x1x2048xf32>
 }
 
 // -----
@@ -479,15 +489,15 @@ func.func @f(%x: tensor<?x2x24xbf16>) {
 
 // -----
 
-// Two planes are multiplied by one or by two.
+// Two planes are multiplied by two, only three are by those of f32.
 kernel.define @k row "r" operands 9 {k = 24, lda = 96, ldc = 32}
-encoder.weight @w : tensor<1x1x3072xbf16> {
+encoder.weight @w : tensor<1x1x1024xf32> {
   %0 = encoder.tensor "t" in "f" : tensor<24x24xf32>
-  %1 = kernel.pack_tiles %0 planes 3 : tensor<24x24xf32> -> tensor<1x1x3072xbf16>
-  encoder.yield %1 : tensor<1x1x3072xbf16>
+  %1 = kernel.pack_tiles %0 planes 1 : tensor<24x24xf32> -> tensor<1x1x1024xf32>
+  encoder.yield %1 : tensor<1x1x1024xf32>
 }
 func.func @f(%x: tensor<?x2x24xbf16>) {
-  // expected-error @+1 {{expects a weight of 1 pairs of panels and 1 steps of 32 columns, but @w is a 'tensor<1x1x3072xbf16>'}}
+  // expected-error @+1 {{expects a weight of 1 pairs of panels and 1 steps of 32 columns, but @w is a 'tensor<1x1x1024xf32>'}}
   %0 = kernel.linear @k(%x, @w) panels 2 by 2 rows by 32 : tensor<?x2x24xbf16> -> tensor<?x24xf32>
   return
 }

@@ -81,6 +81,12 @@ encoder.weight @tiles.2 : tensor<1x1x2048xbf16> {
   %1 = kernel.pack_tiles %0 planes 2 : tensor<24x24xf16> -> tensor<1x1x2048xbf16>
   encoder.yield %1 : tensor<1x1x2048xbf16>
 }
+encoder.weight @tiles.f32 : tensor<1x1x1024xf32> {
+  %0 = encoder.tensor "w" in "model.safetensors" : tensor<24x24xf16>
+  // CHECK: kernel.pack_tiles %{{.*}} planes 1 : tensor<24x24xf16> -> tensor<1x1x1024xf32>
+  %1 = kernel.pack_tiles %0 planes 1 : tensor<24x24xf16> -> tensor<1x1x1024xf32>
+  encoder.yield %1 : tensor<1x1x1024xf32>
+}
 encoder.weight @tiles.gated : tensor<2x1x1024xbf16> {
   %0 = encoder.tensor "w" in "model.safetensors" : tensor<24x24xbf16>
   // CHECK: kernel.pack_tiles %{{.*}} gate %{{.*}} : tensor<24x24xbf16> planes 1 : tensor<24x24xbf16> -> tensor<2x1x1024xbf16>
