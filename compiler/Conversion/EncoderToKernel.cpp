@@ -47,9 +47,10 @@ constexpr int64_t kWideColumns = 1024;
 static_assert(kernel::kPanelColumns == kPanelColumns);
 static_assert(kernel::planeRowStride(1000, 3) == planeRowStride(1000, 3));
 
-/// Columns of the feed-forward's inner value that are in memory at once where
-/// tiles are multiplied: the chunk and the panels that read it stay in the L2.
-constexpr int64_t kFeedForwardChunk = 512;
+/// Bytes of a row of the feed-forward's inner value that are in memory at once
+/// where tiles are multiplied: the chunk and the panels that read it stay in
+/// the L2, and few chunks take up the sums of those before.
+constexpr int64_t kFeedForwardChunkBytes = 3584;
 /// Queries, and tokens to pack, of one call.
 constexpr int64_t kTileQueries = 512, kPackTokens = 512;
 
@@ -641,6 +642,11 @@ Value KernelBuilder::linear(LinearOp op, const KernelRow &row, Value input,
       headSize ? b.getUnitAttr() : UnitAttr(), nameOf(op), layerOf(op));
 }
 
+/// Columns of the feed-forward's inner value that a chunk has at most.
+static int64_t feedForwardChunk(Arithmetic arithmetic) {
+  return kFeedForwardChunkBytes / (2 * activationPlanes(arithmetic));
+}
+
 /// The linear whose result only `op` reads and which is not worth to be in
 /// memory as a whole; null if there is none.
 LinearOp KernelBuilder::innerLinear(LinearOp op) {
@@ -648,7 +654,7 @@ LinearOp KernelBuilder::innerLinear(LinearOp op) {
   if (!inner || !inner->hasOneUse() || inner.getResidual() ||
       op.getGateAttr() || arithmetics.lookup(op) == Arithmetic::F32 ||
       arithmetics.lookup(inner) != arithmetics.lookup(op) ||
-      getColumns(inner.getResult()) <= kFeedForwardChunk)
+      getColumns(inner.getResult()) <= feedForwardChunk(arithmetics.lookup(op)))
     return {};
   return inner;
 }
@@ -664,7 +670,8 @@ LogicalResult KernelBuilder::lowerFeedForward(LinearOp up, LinearOp down) {
   b.setInsertionPoint(down);
   int64_t planes = activationPlanes(arithmetic);
   int64_t inner = getColumns(up.getResult());
-  int64_t chunks = (inner + kFeedForwardChunk - 1) / kFeedForwardChunk;
+  int64_t most = feedForwardChunk(arithmetic);
+  int64_t chunks = (inner + most - 1) / most;
   int64_t chunk = kernel::planeStride((inner + chunks - 1) / chunks);
   Value input = asPlanes(up.getInput(), planes), sums;
   for (int64_t begin = 0; begin < inner; begin += chunk) {

@@ -131,36 +131,36 @@ module {
 // -----
 
 !rows = tensor<?x64xf32>
-!inner = tensor<?x1100xf32>
+!inner = tensor<?x4010xf32>
 
-// 1100 columns between two linears are never in memory as a whole: chunks of 384,
-// 384 and 332 of them are made and summed up, one behind the other. The bias and
+// 4010 columns between two linears are never in memory as a whole: chunks of 1344,
+// 1344 and 1322 of them are made and summed up, one behind the other. The bias and
 // the residual are added to the last sum.
 // CHECK-LABEL: module attributes
 //       CHECK:   %[[X:.*]] = kernel.embed
 //  CHECK-NEXT:   %[[P:.*]] = kernel.rows @split_64_planes_1(%[[X]])
-//  CHECK-NEXT:   %[[U0:.*]] = kernel.linear @[[UP:.*]](%[[P]], @up.rows.0.bf16 bias @up.bias.rows.0.bf16) panels 48 by 2 {{.*}} {name = "up"} : tensor<?x1x64xbf16> -> tensor<?x1x384xbf16>
+//  CHECK-NEXT:   %[[U0:.*]] = kernel.linear @[[UP:.*]](%[[P]], @up.rows.0.bf16 bias @up.bias.rows.0.bf16) panels 168 by 2 {{.*}} {name = "up"} : tensor<?x1x64xbf16> -> tensor<?x1x1344xbf16>
 //  CHECK-NEXT:   %[[S0:.*]] = kernel.linear @{{[^ ]*}}(%[[U0]], @down.columns.0.bf16) panels 4 by 2 {{.*}} -> tensor<?x64xf32>
-//  CHECK-NEXT:   %[[U1:.*]] = kernel.linear @[[UP]](%[[P]], @up.rows.384.bf16 bias @up.bias.rows.384.bf16) {{.*}} -> tensor<?x1x384xbf16>
-//  CHECK-NEXT:   %[[S1:.*]] = kernel.linear @{{[^ ]*}}.accumulate(%[[U1]], @down.columns.384.bf16 accumulate %[[S0]] : tensor<?x64xf32>)
-//  CHECK-NEXT:   %[[U2:.*]] = kernel.linear @{{[^ ]*}}(%[[P]], @up.rows.768.bf16 bias @up.bias.rows.768.bf16) panels 44 by 2 {{.*}} -> tensor<?x1x332xbf16>
-//  CHECK-NEXT:   kernel.linear @{{[^ ]*}}.bias.accumulate.r64(%[[U2]], @down.columns.768.bf16 bias @down.bias{{.*}} residual %[[X]] : tensor<?x64xf32> accumulate %[[S1]] : tensor<?x64xf32>) panels 4 by 2 {{.*}} {name = "down"} : tensor<?x1x332xbf16> -> tensor<?x64xf32>
+//  CHECK-NEXT:   %[[U1:.*]] = kernel.linear @[[UP]](%[[P]], @up.rows.1344.bf16 bias @up.bias.rows.1344.bf16) {{.*}} -> tensor<?x1x1344xbf16>
+//  CHECK-NEXT:   %[[S1:.*]] = kernel.linear @{{[^ ]*}}.accumulate(%[[U1]], @down.columns.1344.bf16 accumulate %[[S0]] : tensor<?x64xf32>)
+//  CHECK-NEXT:   %[[U2:.*]] = kernel.linear @{{[^ ]*}}(%[[P]], @up.rows.2688.bf16 bias @up.bias.rows.2688.bf16) panels 168 by 2 {{.*}} -> tensor<?x1x1322xbf16>
+//  CHECK-NEXT:   kernel.linear @{{[^ ]*}}.bias.accumulate.r64(%[[U2]], @down.columns.2688.bf16 bias @down.bias{{.*}} residual %[[X]] : tensor<?x64xf32> accumulate %[[S1]] : tensor<?x64xf32>) panels 4 by 2 {{.*}} {name = "down"} : tensor<?x1x1322xbf16> -> tensor<?x64xf32>
 //
 // Rows of the first weight and its gate are padded to whole planes, as tiles and
 // biases, which gates share by 16.
-//       CHECK: encoder.weight @up.rows.768.bf16 : tensor<22x2x1024xbf16>
-//   CHECK-DAG:   encoder.slice %{{.*}} from 768 : tensor<1100x64xf32> -> tensor<332x64xf32>
-//   CHECK-DAG:   kernel.pad_rows %{{.*}} groups 332 to 352
-//       CHECK:   kernel.pack_tiles %{{.*}} gate %{{.*}} : tensor<352x64xf32> planes 1 : tensor<352x64xf32> -> tensor<22x2x1024xbf16>
-//       CHECK: encoder.weight @up.bias.rows.768.bf16 : tensor<704xf32>
-//       CHECK:   kernel.pack_gated %{{.*}} gate %{{.*}} : tensor<352xf32> by 16 : tensor<352xf32> -> tensor<704xf32>
-//       CHECK: encoder.weight @down.columns.768.bf16 : tensor<2x11x1024xbf16>
-//       CHECK:   encoder.slice_columns %{{.*}} from 768 : tensor<64x1100xf32> -> tensor<64x332xf32>
+//       CHECK: encoder.weight @up.rows.2688.bf16 : tensor<84x2x1024xbf16>
+//   CHECK-DAG:   encoder.slice %{{.*}} from 2688 : tensor<4010x64xf32> -> tensor<1322x64xf32>
+//   CHECK-DAG:   kernel.pad_rows %{{.*}} groups 1322 to 1344
+//       CHECK:   kernel.pack_tiles %{{.*}} gate %{{.*}} : tensor<1344x64xf32> planes 1 : tensor<1344x64xf32> -> tensor<84x2x1024xbf16>
+//       CHECK: encoder.weight @up.bias.rows.2688.bf16 : tensor<2688xf32>
+//       CHECK:   kernel.pack_gated %{{.*}} gate %{{.*}} : tensor<1344xf32> by 16 : tensor<1344xf32> -> tensor<2688xf32>
+//       CHECK: encoder.weight @down.columns.2688.bf16 : tensor<2x42x1024xbf16>
+//       CHECK:   encoder.slice_columns %{{.*}} from 2688 : tensor<64x4010xf32> -> tensor<64x1322xf32>
 //
 // A chain of fused multiply-adds would be another sum, so f32 kernels make no
 // chunks.
 // FMA-LABEL: module attributes
-//       FMA:   %[[U:.*]] = kernel.linear {{.*}} -> tensor<?x1100xf32>
+//       FMA:   %[[U:.*]] = kernel.linear {{.*}} -> tensor<?x4010xf32>
 //  FMA-NEXT:   kernel.linear {{.*}}(%[[U]], @down.packed bias @down.bias.packed residual
 //   FMA-NOT:   accumulate
 module {
@@ -179,21 +179,21 @@ module {
     %0 = encoder.tensor "words" in "model.safetensors" : tensor<5x64xf32>
     encoder.yield %0 : tensor<5x64xf32>
   }
-  encoder.weight @up : tensor<1100x64xf32> {
-    %0 = encoder.tensor "up" in "model.safetensors" : tensor<1100x64xf32>
-    encoder.yield %0 : tensor<1100x64xf32>
+  encoder.weight @up : tensor<4010x64xf32> {
+    %0 = encoder.tensor "up" in "model.safetensors" : tensor<4010x64xf32>
+    encoder.yield %0 : tensor<4010x64xf32>
   }
-  encoder.weight @gate : tensor<1100x64xf32> {
-    %0 = encoder.tensor "gate" in "model.safetensors" : tensor<1100x64xf32>
-    encoder.yield %0 : tensor<1100x64xf32>
+  encoder.weight @gate : tensor<4010x64xf32> {
+    %0 = encoder.tensor "gate" in "model.safetensors" : tensor<4010x64xf32>
+    encoder.yield %0 : tensor<4010x64xf32>
   }
-  encoder.weight @up.bias : tensor<1100xf32> {
-    %0 = encoder.tensor "up.bias" in "model.safetensors" : tensor<1100xf32>
-    encoder.yield %0 : tensor<1100xf32>
+  encoder.weight @up.bias : tensor<4010xf32> {
+    %0 = encoder.tensor "up.bias" in "model.safetensors" : tensor<4010xf32>
+    encoder.yield %0 : tensor<4010xf32>
   }
-  encoder.weight @down : tensor<64x1100xf32> {
-    %0 = encoder.tensor "down" in "model.safetensors" : tensor<64x1100xf32>
-    encoder.yield %0 : tensor<64x1100xf32>
+  encoder.weight @down : tensor<64x4010xf32> {
+    %0 = encoder.tensor "down" in "model.safetensors" : tensor<64x4010xf32>
+    encoder.yield %0 : tensor<64x4010xf32>
   }
   encoder.weight @down.bias : tensor<64xf32> {
     %0 = encoder.tensor "down.bias" in "model.safetensors" : tensor<64xf32>
