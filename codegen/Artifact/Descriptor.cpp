@@ -105,10 +105,18 @@ private:
     }));
     const uint32_t *blob = blobOf.data();
     to.weights = table(converted(from.weights, [&](const WeightRecipe &recipe) {
-      return encast_abi_weight{string(recipe.name), *blob++, 0};
+      return encast_abi_weight{string(recipe.name), *blob++, flags(recipe)};
     }));
     steps(from.steps, to);
     return to;
+  }
+
+  /// Kernels stream what was packed for them.
+  static uint32_t flags(const WeightRecipe &recipe) {
+    RecipeStep::Kind last = recipe.steps.back().kind;
+    bool isPacked = last == RecipeStep::Kind::PackPanels ||
+                    last == RecipeStep::Kind::PackTiles;
+    return isPacked ? ENCAST_WEIGHT_STREAMED : 0;
   }
 
   encast_abi_call call(const ArtifactCall &from) {

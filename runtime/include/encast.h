@@ -114,6 +114,11 @@ typedef struct encast_model_options {
   int lazy_weights;
   encast_log_function log; /* NULL: silent */
   void *log_data;
+  /* 1: copies the weights that kernels stream into huge pages, once for all
+     sessions: short texts run some percent faster, and the process takes as
+     much memory more (copied_weights_bytes of encast_model_info_t), which it
+     does not share. 0: maps them only. */
+  int huge_page_weights;
 } encast_model_options;
 
 /*
@@ -157,6 +162,7 @@ typedef struct encast_model_info_t {
   int64_t weights_bytes;
   int64_t attended_length; /* 1: the input attended_length may be less than the
                               ids of a sequence; 0: it must be all of them */
+  int64_t copied_weights_bytes; /* of memory, with huge_page_weights; else 0 */
 } encast_model_info_t;
 
 ENCAST_API encast_status encast_model_info(const encast_model *model,
@@ -202,7 +208,8 @@ typedef struct encast_session_options {
   int pin;            /* 1: pins each worker to a core; failing is a warning */
   int numa_node;      /* workers and arena on this node; -1: anywhere */
   int huge_pages;     /* of the arena: 1 ask for (default), 0 never */
-  int64_t memory_cap; /* most bytes of the arena; 0: none */
+  int64_t memory_cap; /* most bytes of the arena and of the model's copied
+                         weights; 0: none */
   encast_executor_function executor; /* instead of own threads */
   void *executor_data;
   encast_allocate_function allocate; /* instead of own mapping */
@@ -232,12 +239,22 @@ ENCAST_API encast_status encast_session_destroy(encast_session *session,
 /*
  * The bytes of arena that a run of T tokens in B sequences takes when it asks
  * for `outputs` (bit i: output i of encast_model_output; 0: all). Exact: it is
- * what encast_session_reserve maps. Errors: BAD_SHAPE, UNKNOWN_NAME.
+ * what encast_session_reserve maps. Beside it a model holds its
+ * copied_weights_bytes, once. Errors: BAD_SHAPE, UNKNOWN_NAME.
  */
 ENCAST_API encast_status encast_memory_needed(const encast_session *session,
                                               int64_t tokens, int64_t sequences,
                                               uint64_t outputs, int64_t *bytes,
                                               encast_error *error);
+
+/*
+ * The bytes of memory that this process can still take: what the system has
+ * free, and what the memory limits of its control groups leave. Of other
+ * processes nobody knows: a moment later it may be less. Errors:
+ * INVALID_ARGUMENT.
+ */
+ENCAST_API encast_status encast_memory_available(int64_t *bytes,
+                                                 encast_error *error);
 
 /*
  * Maps and touches the arena for runs of up to T tokens in B sequences with

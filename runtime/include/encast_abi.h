@@ -241,11 +241,17 @@ typedef struct encast_abi_blob {
   uint64_t hash_low, hash_high; /* XXH3, 128 bits, of the bytes */
 } encast_abi_blob;
 
+/* What is known of a weight; other bits mean nothing to this runtime. */
+enum {
+  /* Kernels read all of it, in their own order: a copy in huge pages pays. */
+  ENCAST_WEIGHT_STREAMED = 1u << 0
+};
+
 /* A weight of a variant: `context->weights[i]` is the address of its blob. */
 typedef struct encast_abi_weight {
   uint64_t name; /* string */
   uint32_t blob;
-  uint32_t reserved;
+  uint32_t flags; /* ENCAST_WEIGHT_* */
 } encast_abi_weight;
 
 typedef struct encast_abi_variant {

@@ -2,6 +2,7 @@
 
 #include "runtime/src/Arena.h"
 #include "runtime/src/Errors.h"
+#include "runtime/src/Memory.h"
 #include "runtime/src/MemoryFormula.h"
 #include <cerrno>
 #include <cstring>
@@ -11,8 +12,6 @@
 #include <unistd.h>
 
 namespace encast::runtime {
-
-constexpr int64_t kHugePage = 2 << 20;
 
 /// Prefers `node` for the pages of a mapping; false if the system refuses.
 static bool bindToNode(void *memory, int64_t bytes, int node) {
@@ -43,12 +42,15 @@ static char *mapAligned(int64_t bytes, int64_t alignment) {
 }
 
 encast_status Arena::mapPages(const Log &log, encast_error *error) {
-  bool large = options.hugePages && bytes >= kHugePage;
-  memory = mapAligned(bytes, large ? kHugePage : kPageBytes);
+  int64_t available = availableMemory("");
+  if (bytes > available && bytes - available > freeSwap(""))
+    return notEnoughMemory(error, options.what, bytes, available);
+  bool large = options.hugePages && bytes >= kHugePageBytes;
+  memory = mapAligned(bytes, large ? kHugePageBytes : kPageBytes);
   if (!memory)
-    return outOfMemory(error, "the arena", bytes);
+    return outOfMemory(error, options.what, bytes);
   if (large && madvise(memory, bytes, MADV_HUGEPAGE))
-    log.write(ENCAST_LOG_INFO, "no huge pages for the arena: %s",
+    log.write(ENCAST_LOG_INFO, "no huge pages for %s: %s", options.what,
               strerror(errno));
   if (options.numaNode >= 0 && !bindToNode(memory, bytes, options.numaNode))
     log.write(ENCAST_LOG_WARNING, "arena cannot be placed on NUMA node %d: %s",
@@ -58,7 +60,7 @@ encast_status Arena::mapPages(const Log &log, encast_error *error) {
   if (errno == ENOMEM || errno == EFAULT || errno == EHWPOISON) {
     munmap(memory, bytes);
     memory = nullptr;
-    return outOfMemory(error, "the arena", bytes);
+    return outOfMemory(error, options.what, bytes);
   }
   // Kernels before 5.14.
   for (int64_t i = 0; i < bytes; i += kPageBytes)
@@ -75,7 +77,7 @@ encast_status Arena::reserve(const ArenaOptions &arenaOptions, int64_t wanted,
   if (options.allocate) {
     memory = static_cast<char *>(options.allocate(options.allocateData, bytes));
     if (!memory)
-      status = outOfMemory(error, "the arena", bytes);
+      status = outOfMemory(error, options.what, bytes);
     else if (reinterpret_cast<uintptr_t>(memory) % ENCAST_ALIGNMENT) {
       release();
       status = misalignedMemory(error, ENCAST_ALIGNMENT);

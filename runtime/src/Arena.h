@@ -9,6 +9,7 @@
 namespace encast::runtime {
 
 struct ArenaOptions {
+  const char *what = "the arena"; ///< For errors.
   bool hugePages = true;
   int numaNode = -1; ///< -1: anywhere.
   encast_allocate_function allocate = nullptr;
@@ -16,12 +17,14 @@ struct ArenaOptions {
   void *allocateData = nullptr;
 };
 
-/// Memory of its own mapping, or of the caller's allocator.
+/// Memory of its own mapping, or of the caller's allocator. Also for copies of
+/// weights.
 class Arena {
 public:
   /// Frees what it holds and takes `bytes` > 0, touched page by page. On
   /// failure it is empty. What is only advice (huge pages, node) logs a warning
-  /// when refused. Errors: OUT_OF_MEMORY.
+  /// when refused. More than the system and the control groups have is refused
+  /// here: there it would end the process. Errors: OUT_OF_MEMORY.
   encast_status reserve(const ArenaOptions &options, int64_t bytes,
                         const Log &log, encast_error *error);
   void release();

@@ -145,6 +145,14 @@ encast_status outOfMemory(encast_error *error, const char *what,
               what);
 }
 
+encast_status notEnoughMemory(encast_error *error, const char *what,
+                              int64_t needed, int64_t available) {
+  return fail(error, ENCAST_OUT_OF_MEMORY,
+              "%" PRId64 " bytes of memory are needed for %s, but only %" PRId64
+              " are available",
+              needed, what, available);
+}
+
 encast_status threadRefused(encast_error *error, int index, int count,
                             int systemError) {
   return fail(error, ENCAST_OUT_OF_MEMORY,
@@ -505,11 +513,17 @@ encast_status outputTooSmall(encast_error *error, const char *name,
               name, rows, columns, given);
 }
 
-encast_status memoryCapExceeded(encast_error *error, int64_t needed,
-                                int64_t allowed) {
+encast_status memoryCapExceeded(encast_error *error, int64_t arena,
+                                int64_t copied, int64_t allowed) {
+  if (copied)
+    return fail(error, ENCAST_MEMORY_CAP,
+                "the arena needs %" PRId64
+                " bytes and the copied weights %" PRId64
+                ", but the cap allows %" PRId64,
+                arena, copied, allowed);
   return fail(error, ENCAST_MEMORY_CAP,
               "the arena needs %" PRId64 " bytes, but the cap allows %" PRId64,
-              needed, allowed);
+              arena, allowed);
 }
 
 encast_status cancelled(encast_error *error) {

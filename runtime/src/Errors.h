@@ -56,6 +56,8 @@ encast_status otherProcess(encast_error *error, int64_t creator,
 
 // The system.
 encast_status outOfMemory(encast_error *error, const char *what, int64_t bytes);
+encast_status notEnoughMemory(encast_error *error, const char *what,
+                              int64_t needed, int64_t available);
 encast_status threadRefused(encast_error *error, int index, int count,
                             int systemError);
 encast_status fileError(encast_error *error, const char *action,
@@ -147,8 +149,9 @@ encast_status reservationTooSmall(encast_error *error, int64_t tokens,
                                   int64_t reserved);
 encast_status outputTooSmall(encast_error *error, const char *name,
                              int64_t rows, int64_t columns, int64_t given);
-encast_status memoryCapExceeded(encast_error *error, int64_t needed,
-                                int64_t allowed);
+/// `copied`: bytes of copied weights, beside the `arena`.
+encast_status memoryCapExceeded(encast_error *error, int64_t arena,
+                                int64_t copied, int64_t allowed);
 encast_status cancelled(encast_error *error);
 encast_status notFinite(encast_error *error, const char *output, int64_t row,
                         int64_t column);

@@ -2,6 +2,7 @@
 
 #include "runtime/src/MappedFile.h"
 #include "runtime/src/Errors.h"
+#include "runtime/src/MemoryFormula.h"
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,7 +11,7 @@
 
 namespace encast::runtime {
 
-constexpr uint64_t kPage = 4096, kHugePage = 2 << 20;
+constexpr uint64_t kPage = kPageBytes, kHugePage = kHugePageBytes;
 
 OpenFile::~OpenFile() {
   if (file >= 0)
@@ -28,6 +29,22 @@ encast_status OpenFile::open(const char *path, encast_error *error) {
   if (!S_ISREG(information.st_mode))
     return notRegularFile(error);
   bytes = information.st_size;
+  return ENCAST_OK;
+}
+
+encast_status OpenFile::read(void *to, uint64_t offset, uint64_t count,
+                             encast_error *error) const {
+  auto *next = static_cast<char *>(to);
+  while (count) {
+    ssize_t got = pread(file, next, count, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return fileError(error, "read", got ? errno : ENODATA);
+    next += got;
+    offset += got;
+    count -= got;
+  }
   return ENCAST_OK;
 }
 
@@ -71,14 +88,19 @@ void Mapping::unmap() {
   count = 0;
 }
 
-void Mapping::populate() const {
-  if (base && baseBytes >= kHugePage)
+void Mapping::populate(uint64_t offset, uint64_t size) const {
+  if (!size)
+    return;
+  if (baseBytes >= kHugePage)
     madvise(base, baseBytes, MADV_HUGEPAGE); // while the file is read
-  if (!base || madvise(base, baseBytes, MADV_POPULATE_READ) == 0)
+  uint64_t begin = reinterpret_cast<uintptr_t>(bytes + offset) / kPage * kPage;
+  uint64_t end = reinterpret_cast<uintptr_t>(bytes + offset + size);
+  auto *first = reinterpret_cast<uint8_t *>(begin);
+  if (madvise(first, end - begin, MADV_POPULATE_READ) == 0)
     return;
   // Kernels before 5.14.
-  for (uint64_t i = 0; i < baseBytes; i += kPage)
-    (void)static_cast<const volatile uint8_t *>(base)[i];
+  for (uint64_t i = 0; i < end - begin; i += kPage)
+    (void)static_cast<const volatile uint8_t *>(first)[i];
 }
 
 } // namespace encast::runtime

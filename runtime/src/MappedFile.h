@@ -19,6 +19,10 @@ public:
   /// Opens a regular file for reading. Errors: IO_ERROR.
   encast_status open(const char *path, encast_error *error);
   int descriptor() const { return file; }
+  /// Copies `count` bytes from `offset`. Errors: IO_ERROR, for a file that has
+  /// become shorter, too.
+  encast_status read(void *to, uint64_t offset, uint64_t count,
+                     encast_error *error) const;
   uint64_t size() const { return bytes; }
 
 private:
@@ -41,9 +45,9 @@ public:
   encast_status map(const OpenFile &file, uint64_t offset, uint64_t count,
                     encast_error *error);
   void unmap();
-  /// Reads all pages in now; into huge ones, if the file system has them and
-  /// the file is not in memory yet.
-  void populate() const;
+  /// Reads in now the pages of a part; into huge ones, if the file system has
+  /// them and the file is not in memory yet.
+  void populate(uint64_t offset, uint64_t size) const;
   const uint8_t *data() const { return bytes; }
   uint64_t size() const { return count; }
 

@@ -77,4 +77,26 @@ bool layOutArena(const ArtifactView &view, const encast_abi_variant &variant,
   return !sizes.overflown();
 }
 
+int64_t layOutCopies(const ArtifactView &view,
+                     const encast_abi_variant &variant, int64_t *offsets) {
+  const auto *weights = view.rows<encast_abi_weight>(variant.weights);
+  const auto *blobs = view.rows<encast_abi_blob>(view->blobs);
+  uint64_t count = variant.weights.count;
+  bool marks = false;
+  for (uint64_t i = 0; i < count; ++i)
+    marks |= (weights[i].flags & ENCAST_WEIGHT_STREAMED) != 0;
+  for (uint64_t i = 0; i < view->blobs.count; ++i)
+    offsets[i] = -1;
+  Sizes sizes;
+  int64_t end = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    int64_t &offset = offsets[weights[i].blob];
+    bool streamed = !marks || weights[i].flags & ENCAST_WEIGHT_STREAMED;
+    if (streamed && offset < 0)
+      offset = sizes.place(blobs[weights[i].blob].size, end);
+  }
+  int64_t bytes = sizes.roundedUp(end, kHugePageBytes);
+  return sizes.overflown() ? -1 : bytes;
+}
+
 } // namespace encast::runtime

@@ -2,7 +2,7 @@
 ///
 /// \file
 /// The one place that knows how much memory a run takes and where in the arena
-/// what lies:
+/// what lies, and the same for copies of weights:
 ///
 ///   | ids types positions selected first pick | colour 0, 1, ... |
 ///   | block of thread 0, 1, ... | workspace of thread 0, 1, ... |
@@ -21,7 +21,7 @@ namespace encast::runtime {
 
 /// The control tables hold one int32 per row, and rows are numbered in int32.
 constexpr int64_t kMostRows = INT32_MAX;
-constexpr int64_t kPageBytes = 4096;
+constexpr int64_t kPageBytes = 4096, kHugePageBytes = 2 << 20;
 
 /// Bytes per token and per sequence of all control tables, for tools; one of
 /// them has an element more.
@@ -48,6 +48,14 @@ struct ArenaLayout {
 bool layOutArena(const ArtifactView &view, const encast_abi_variant &variant,
                  int64_t tokens, int64_t sequences, uint64_t outputs,
                  int threads, int64_t *colourOffsets, ArenaLayout &layout);
+
+/// Lays out the copies of a variant's weights in huge pages: of those that
+/// kernels stream, or of all if the artifact marks none. `offsets`, of
+/// view->blobs.count elements, receives each blob's offset in the copy; -1: it
+/// is not copied. Returns the bytes of all, a multiple of kHugePageBytes; -1 if
+/// that overflows.
+int64_t layOutCopies(const ArtifactView &view,
+                     const encast_abi_variant &variant, int64_t *offsets);
 
 } // namespace encast::runtime
 

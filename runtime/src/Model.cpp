@@ -10,6 +10,7 @@
 #include "runtime/src/Model.h"
 #include "runtime/src/Cpu.h"
 #include "runtime/src/Errors.h"
+#include "runtime/src/MemoryFormula.h"
 #include "runtime/src/PublicStruct.h"
 #include "runtime/src/Variant.h"
 #include <cinttypes>
@@ -35,6 +36,7 @@ struct Memory {
 void destroyModel(encast_model *model) {
   if (model->library)
     dlclose(model->library);
+  model->copies.release();
   free(static_cast<void *>(model->weights));
   model->~encast_model();
   free(model);
@@ -66,36 +68,44 @@ encast_status loadLibrary(const char *path, Hash128 id, encast_model &model,
   return ENCAST_OK;
 }
 
-/// Maps the weights from the artifact or from the file beside it.
-encast_status mapWeights(const char *path, const OpenFile &artifact,
-                         uint64_t offset, encast_model &model,
-                         encast_error *error) {
-  uint64_t bytes = model.view->weights_bytes;
-  if (!model.view->weights_file)
-    return model.weightsMapping.map(artifact, offset, bytes, error);
-  const char *name = model.view.string(model.view->weights_file);
-  const char *slash = strrchr(path, '/');
-  size_t folder = slash ? slash + 1 - path : 0;
-  size_t size = folder + strlen(name) + 1;
-  Memory sideName(size);
-  if (!sideName.bytes)
-    return outOfMemory(error, "a path", size);
-  auto *sidePath = static_cast<char *>(sideName.bytes);
-  memcpy(sidePath, path, folder);
-  strcpy(sidePath + folder, name);
-  OpenFile side;
-  encast_status status = side.open(sidePath, error);
-  if (status == ENCAST_OK && side.size() != bytes)
-    status = weightsSize(error, name, side.size(), bytes);
-  if (status == ENCAST_OK)
-    status = model.weightsMapping.map(side, 0, bytes, error);
-  if (status != ENCAST_OK)
-    locateError(error, sidePath);
-  return status;
+/// Copies weights into huge pages, and lets the model's table point there.
+encast_status copyWeights(const OpenFile &file, uint64_t offset,
+                          encast_model &model, encast_error *error) {
+  const ArtifactView &view = model.view;
+  ArenaOptions options;
+  options.what = "copies of the weights";
+  uint64_t tableBytes = view->blobs.count * sizeof(int64_t);
+  Memory table(tableBytes);
+  if (!table.bytes)
+    return outOfMemory(error, "a table of weights", tableBytes);
+  auto *places = static_cast<int64_t *>(table.bytes);
+  int64_t bytes = layOutCopies(view, *model.variant, places);
+  if (bytes < 0)
+    return outOfMemory(error, options.what, INT64_MAX);
+  if (!bytes)
+    return ENCAST_OK;
+  ENCAST_TRY(model.copies.reserve(options, bytes, model.log, error));
+  const auto *blobs = view.rows<encast_abi_blob>(view->blobs);
+  for (uint64_t i = 0; i < view->blobs.count; ++i)
+    if (places[i] >= 0)
+      ENCAST_TRY(file.read(model.copies.data() + places[i],
+                           offset + blobs[i].offset, blobs[i].size, error));
+  const encast_abi_table &weights = model.variant->weights;
+  for (uint64_t i = 0; i < weights.count; ++i) {
+    uint32_t blob = view.rows<encast_abi_weight>(weights)[i].blob;
+    if (model.weights[i] && places[blob] >= 0)
+      model.weights[i] = model.copies.data() + places[blob];
+  }
+  return ENCAST_OK;
 }
 
-encast_status placeWeights(encast_model &model, encast_error *error) {
+/// Maps the weights, which begin at `offset` of `file`, and copies those that
+/// the caller wants in huge pages.
+encast_status takeWeights(const OpenFile &file, uint64_t offset, bool copies,
+                          encast_model &model, encast_error *error) {
   const ArtifactView &view = model.view;
+  ENCAST_TRY(
+      model.weightsMapping.map(file, offset, view->weights_bytes, error));
   const encast_abi_table &table = model.variant->weights;
   const auto *weights = view.rows<encast_abi_weight>(table);
   const auto *blobs = view.rows<encast_abi_blob>(view->blobs);
@@ -108,7 +118,32 @@ encast_status placeWeights(encast_model &model, encast_error *error) {
     if (blobs[weights[i].blob].size)
       model.weights[i] =
           model.weightsMapping.data() + blobs[weights[i].blob].offset;
-  return ENCAST_OK;
+  return copies ? copyWeights(file, offset, model, error) : ENCAST_OK;
+}
+
+/// Takes the weights from the file beside the artifact.
+encast_status takeWeightsBeside(const char *path, bool copies,
+                                encast_model &model, encast_error *error) {
+  const char *name = model.view.string(model.view->weights_file);
+  const char *slash = strrchr(path, '/');
+  size_t folder = slash ? slash + 1 - path : 0;
+  size_t size = folder + strlen(name) + 1;
+  Memory sideName(size);
+  if (!sideName.bytes)
+    return outOfMemory(error, "a path", size);
+  auto *sidePath = static_cast<char *>(sideName.bytes);
+  memcpy(sidePath, path, folder);
+  strcpy(sidePath + folder, name);
+  OpenFile side;
+  uint64_t bytes = model.view->weights_bytes;
+  encast_status status = side.open(sidePath, error);
+  if (status == ENCAST_OK && side.size() != bytes)
+    status = weightsSize(error, name, side.size(), bytes);
+  if (status == ENCAST_OK)
+    status = takeWeights(side, 0, copies, model, error);
+  if (status != ENCAST_OK)
+    locateError(error, sidePath);
+  return status;
 }
 
 encast_status loadModel(const char *path, const encast_model_options &options,
@@ -131,8 +166,10 @@ encast_status loadModel(const char *path, const encast_model_options &options,
   }
   ENCAST_TRY(loadLibrary(path, id, model, error));
   model.variant = &model.view.variant(variant);
-  ENCAST_TRY(mapWeights(path, file, weightsOffset, model, error));
-  ENCAST_TRY(placeWeights(model, error));
+  bool copies = options.huge_page_weights != 0;
+  ENCAST_TRY(model.view->weights_file
+                 ? takeWeightsBeside(path, copies, model, error)
+                 : takeWeights(file, weightsOffset, copies, model, error));
   model.weightsRead = options.lazy_weights != 0;
   snprintf(model.id, sizeof(model.id), "%016" PRIx64 "%016" PRIx64, id.high,
            id.low);
@@ -150,6 +187,16 @@ int64_t encast_model::findOutput(const char *name) const {
   return -1;
 }
 
+void encast_model::populateWeights() const {
+  const auto *rows = view.rows<encast_abi_weight>(variant->weights);
+  const auto *blobs = view.rows<encast_abi_blob>(view->blobs);
+  for (uint64_t i = 0; i < variant->weights.count; ++i) {
+    const encast_abi_blob &blob = blobs[rows[i].blob];
+    if (weights[i] == weightsMapping.data() + blob.offset)
+      weightsMapping.populate(blob.offset, blob.size);
+  }
+}
+
 extern "C" {
 
 encast_status encast_model_open(const char *path,
@@ -163,6 +210,8 @@ encast_status encast_model_open(const char *path,
   encast_model_options full = {};
   if (options)
     ENCAST_TRY(readStruct(*options, "encast_model_options", full, error));
+  if (full.huge_page_weights < 0 || full.huge_page_weights > 1)
+    return badOption(error, "huge_page_weights", full.huge_page_weights, 0, 1);
   void *memory = nullptr;
   if (posix_memalign(&memory, alignof(encast_model), sizeof(encast_model)))
     return outOfMemory(error, "a model", sizeof(encast_model));
@@ -207,6 +256,7 @@ encast_status encast_model_info(const encast_model *model,
   full.default_output = view->default_output;
   full.weights_bytes = view->weights_bytes;
   full.attended_length = view.takesAttendedLength();
+  full.copied_weights_bytes = model->copies.size();
   return writeStruct(full, "encast_model_info_t", info, error);
 }
 

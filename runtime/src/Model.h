@@ -3,6 +3,7 @@
 #ifndef ENCAST_RUNTIME_SRC_MODEL_H
 #define ENCAST_RUNTIME_SRC_MODEL_H
 
+#include "runtime/src/Arena.h"
 #include "runtime/src/Artifact.h"
 #include "runtime/src/Log.h"
 #include "runtime/src/MappedFile.h"
@@ -14,6 +15,7 @@ struct encast_model {
   const encast_abi_variant *variant = nullptr;
   const void **weights = nullptr; ///< [variant's weights]
   encast::runtime::Mapping weightsMapping;
+  encast::runtime::Arena copies; ///< Of weights, with huge_page_weights.
   encast::runtime::Log log;
   void *library = nullptr; ///< From dlopen.
   char id[33] = {};        ///< Artifact id in hexadecimal digits.
@@ -22,6 +24,8 @@ struct encast_model {
 
   /// The index of the output of this name; -1 if there is none.
   int64_t findOutput(const char *name) const;
+  /// Reads the weights that runs take from the mapping into the page tables.
+  void populateWeights() const;
 };
 
 #endif // ENCAST_RUNTIME_SRC_MODEL_H

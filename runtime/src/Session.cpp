@@ -558,8 +558,9 @@ encast_status encast_session_reserve(encast_session *session, int64_t tokens,
   ENCAST_TRY(
       encast_memory_needed(session, tokens, sequences, outputs, &bytes, error));
   const encast_session_options &options = session->options;
-  if (options.memory_cap && bytes > options.memory_cap)
-    return memoryCapExceeded(error, bytes, options.memory_cap);
+  int64_t copied = session->model->copies.size();
+  if (options.memory_cap && bytes > options.memory_cap - copied)
+    return memoryCapExceeded(error, bytes, copied, options.memory_cap);
   Taken taken(*session, Working);
   if (!taken)
     return sessionBusy(error);
@@ -571,7 +572,7 @@ encast_status encast_session_reserve(encast_session *session, int64_t tokens,
   arena.allocateData = options.allocate_data;
   ENCAST_TRY(session->arena.reserve(arena, bytes, session->log, error));
   if (!session->model->weightsRead.exchange(true))
-    session->model->weightsMapping.populate();
+    session->model->populateWeights();
   return ENCAST_OK;
 }
 

@@ -169,10 +169,12 @@ void OutputFile::commit() {
     failTo("write");
 }
 
-Model openModel(const std::string &path, const std::string &variant) {
+Model openModel(const std::string &path, const std::string &variant,
+                bool hugePageWeights) {
   encast_model_options options = {};
   options.size = sizeof(options);
   options.variant = variant.empty() ? nullptr : variant.c_str();
+  options.huge_page_weights = hugePageWeights;
   // Without a callback the library prints what ENCAST_LOG asks for.
   options.log = getenv("ENCAST_LOG") ? nullptr : printLog;
   encast_model *model = nullptr;

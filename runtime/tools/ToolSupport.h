@@ -115,7 +115,8 @@ using Model = std::unique_ptr<encast_model, CloseModel>;
 using Session = std::unique_ptr<encast_session, DestroySession>;
 
 /// Opens a model; `variant` may be empty. Fails with the library's message.
-Model openModel(const std::string &path, const std::string &variant);
+Model openModel(const std::string &path, const std::string &variant,
+                bool hugePageWeights);
 encast_model_info_t modelInfo(encast_model *model);
 encast_output_info outputInfo(encast_model *model, int64_t index);
 /// The index of an output by name, the default if `name` is empty; fails with

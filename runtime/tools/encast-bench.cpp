@@ -24,13 +24,14 @@ namespace {
 
 constexpr const char *kUsage =
     "encast-bench MODEL.so --lengths=128,512 [--batch N] [--threads N] "
-    "[--output NAME] [--variant NAME] [--steps] [--json FILE]";
+    "[--output NAME] [--variant NAME] [--huge-page-weights] [--steps] "
+    "[--json FILE]";
 
 struct Options {
   std::string model, output, variant, json;
   std::vector<int64_t> lengths;
   int64_t batch = 1, threads = 0;
-  bool steps = false;
+  bool steps = false, hugePageWeights = false;
 };
 
 std::vector<int64_t> parseLengths(const std::string &list) {
@@ -45,15 +46,17 @@ std::vector<int64_t> parseLengths(const std::string &list) {
 }
 
 Options parseOptions(int argc, char **argv) {
-  static const option table[] = {{"lengths", required_argument, nullptr, 'l'},
-                                 {"batch", required_argument, nullptr, 'b'},
-                                 {"threads", required_argument, nullptr, 't'},
-                                 {"output", required_argument, nullptr, 'n'},
-                                 {"variant", required_argument, nullptr, 'v'},
-                                 {"steps", no_argument, nullptr, 's'},
-                                 {"json", required_argument, nullptr, 'j'},
-                                 {"help", no_argument, nullptr, 'h'},
-                                 {}};
+  static const option table[] = {
+      {"lengths", required_argument, nullptr, 'l'},
+      {"batch", required_argument, nullptr, 'b'},
+      {"threads", required_argument, nullptr, 't'},
+      {"output", required_argument, nullptr, 'n'},
+      {"variant", required_argument, nullptr, 'v'},
+      {"huge-page-weights", no_argument, nullptr, 'w'},
+      {"steps", no_argument, nullptr, 's'},
+      {"json", required_argument, nullptr, 'j'},
+      {"help", no_argument, nullptr, 'h'},
+      {}};
   Options options;
   opterr = 0;
   for (int name; (name = getopt_long(argc, argv, "h", table, nullptr)) != -1;)
@@ -72,6 +75,9 @@ Options parseOptions(int argc, char **argv) {
       break;
     case 'v':
       options.variant = optarg;
+      break;
+    case 'w':
+      options.hugePageWeights = true;
       break;
     case 's':
       options.steps = true;
@@ -431,6 +437,7 @@ std::string resultJson(const Options &options, const Measurement &measured,
   json.string("variant", info.variant);
   json.integer("threads", measured.cases[0]->threads);
   json.integer("batch", options.batch);
+  json.integer("copied_weights_bytes", info.copied_weights_bytes);
   json.string("peak_instructions", multiplierName(widestMultiplier()));
   json.number("peak_gflops", measured.peak(widestMultiplier()));
   json.Key("peaks");
@@ -456,7 +463,8 @@ std::string resultJson(const Options &options, const Measurement &measured,
 int main(int argc, char **argv) {
   prepareProcess();
   Options options = parseOptions(argc, argv);
-  Model model = openModel(options.model, options.variant);
+  Model model =
+      openModel(options.model, options.variant, options.hugePageWeights);
   encast_model_info_t info = modelInfo(model.get());
   std::optional<OutputFile> file; // fails before the measurement, not after it
   if (!options.json.empty())

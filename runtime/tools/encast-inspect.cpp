@@ -287,6 +287,14 @@ int64_t weightBytes(const ArtifactView &view,
   return bytes;
 }
 
+/// Bytes of the copies that the option huge_page_weights makes; -1 if they
+/// overflow.
+int64_t copiedBytes(const ArtifactView &view,
+                    const encast_abi_variant &variant) {
+  std::vector<int64_t> offsets(view->blobs.count + 1);
+  return runtime::layOutCopies(view, variant, offsets.data());
+}
+
 /// "bf16x3w (84 calls), f32 (12 calls)"
 std::string arithmeticText(const ArtifactView &view,
                            const encast_abi_variant &variant) {
@@ -331,6 +339,9 @@ std::string variantText(const ArtifactView &view,
       text("  beside the arena, mapped and shared by all processes: %" PRId64
            " bytes of weights\n",
            weightBytes(view, variant));
+  result += text("  with huge_page_weights, copied once for each process that "
+                 "opens it: %" PRId64 " bytes\n",
+                 copiedBytes(view, variant));
   result += "  products are made in " + arithmeticText(view, variant) + "\n";
   result += "  steps, with their rows per block, and their calls\n";
   const auto *steps = view.rows<encast_abi_step>(variant.steps);
@@ -532,6 +543,7 @@ private:
     number("control_bytes_per_sequence", runtime::kControlBytesPerSequence);
     number("longest_sequence_bytes", exampleBytes(view, variant));
     number("weight_bytes", weightBytes(view, variant));
+    number("copied_weights_bytes", copiedBytes(view, variant));
     json.Key("colours");
     json.StartArray();
     for (const Colour &colour : coloursOf(view, variant)) {

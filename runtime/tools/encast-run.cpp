@@ -16,12 +16,14 @@ namespace {
 
 constexpr const char *kUsage =
     "encast-run MODEL.so --ids FILE|- --out FILE.npy [--output NAME] "
-    "[--threads N] [--memory-cap BYTES] [--variant NAME] [--stats FILE.json]";
+    "[--threads N] [--memory-cap BYTES] [--variant NAME] [--huge-page-weights] "
+    "[--stats FILE.json]";
 constexpr int64_t kMostTokens = 65536; ///< Of a batch, if no cap is given.
 
 struct Options {
   std::string model, ids, out, output, variant, stats;
   int64_t threads = 0, memoryCap = 0;
+  bool hugePageWeights = false;
 };
 
 Options parseOptions(int argc, char **argv) {
@@ -32,6 +34,7 @@ Options parseOptions(int argc, char **argv) {
       {"threads", required_argument, nullptr, 't'},
       {"memory-cap", required_argument, nullptr, 'm'},
       {"variant", required_argument, nullptr, 'v'},
+      {"huge-page-weights", no_argument, nullptr, 'w'},
       {"stats", required_argument, nullptr, 's'},
       {"help", no_argument, nullptr, 'h'},
       {}};
@@ -56,6 +59,9 @@ Options parseOptions(int argc, char **argv) {
       break;
     case 'v':
       options.variant = optarg;
+      break;
+    case 'w':
+      options.hugePageWeights = true;
       break;
     case 's':
       options.stats = optarg;
@@ -91,19 +97,11 @@ std::string readAll(const std::string &path) {
   return text;
 }
 
-/// Half of the memory that the system could give now.
+/// Half of the memory that this process could take now.
 int64_t halfOfFreeMemory() {
-  int64_t kilobytes = 0;
-  if (FILE *file = fopen("/proc/meminfo", "r")) {
-    char line[256];
-    while (fgets(line, sizeof(line), file))
-      if (sscanf(line, "MemAvailable: %ld kB", &kilobytes) == 1)
-        break;
-    fclose(file);
-  }
-  if (!kilobytes)
-    kilobytes = sysconf(_SC_AVPHYS_PAGES) * (sysconf(_SC_PAGESIZE) / 1024);
-  return kilobytes * 512;
+  int64_t bytes = 0;
+  encast_memory_available(&bytes, nullptr);
+  return bytes / 2;
 }
 
 /// A trailing run of pad ids is most likely a mistake: it is attended.
@@ -149,6 +147,7 @@ public:
          const IdsFile &file, int64_t outputIndex)
       : options(options), session(session), file(file),
         output(outputInfo(model, outputIndex)),
+        copiedBytes(modelInfo(model).copied_weights_bytes),
         outputBit(uint64_t(1) << outputIndex),
         where(options.ids == "-" ? "stdin" : options.ids) {}
 
@@ -191,6 +190,7 @@ private:
   encast_session *session;
   const IdsFile &file;
   const encast_output_info output;
+  const int64_t copiedBytes;
   const uint64_t outputBit;
   const std::string where;
   std::vector<Batch> batches;
@@ -209,7 +209,8 @@ int64_t Runner::arenaBytes(const Batch &batch) const {
 
 void Runner::pack() {
   int64_t freeBytes = halfOfFreeMemory();
-  int64_t cap = options.memoryCap ? options.memoryCap : freeBytes;
+  // What is free does not hold the copied weights any more; a cap does.
+  int64_t cap = options.memoryCap ? options.memoryCap - copiedBytes : freeBytes;
   auto fits = [&](const Batch &batch) {
     return arenaBytes(batch) <= cap &&
            outputFloats(batch) <= freeBytes / int64_t(sizeof(float)) &&
@@ -223,8 +224,12 @@ void Runner::pack() {
     if (alone > cap)
       fail(where + ": line " + std::to_string(line + 1) + ": its " +
            std::to_string(tokensOf(batch)) + " tokens need " +
-           std::to_string(alone) + " bytes of memory, but the cap allows " +
-           std::to_string(cap));
+           std::to_string(alone) + " bytes of memory" +
+           (copiedBytes ? " beside " + std::to_string(copiedBytes) +
+                              " of copied weights"
+                        : "") +
+           ", but the cap allows " +
+           std::to_string(options.memoryCap ? options.memoryCap : freeBytes));
     if (outputFloats(batch) / 2 > freeBytes / int64_t(sizeof(float)))
       fail(where + ": line " + std::to_string(line + 1) + ": output '" +
            output.name + "' takes " +
@@ -314,6 +319,7 @@ std::string npyHeader(int64_t rows, int64_t columns) {
 }
 
 std::string statsJson(const Runner &runner, const IdsFile &file,
+                      const encast_model_info_t &info,
                       encast_session *session) {
   encast_session_stats_t stats = sessionStats(session);
   JsonWriter json;
@@ -326,6 +332,7 @@ std::string statsJson(const Runner &runner, const IdsFile &file,
   json.integer("batches", runner.batchCount());
   json.integer("nanoseconds", runner.runNanoseconds());
   json.integer("arena_bytes", stats.arena_bytes);
+  json.integer("copied_weights_bytes", info.copied_weights_bytes);
   json.string("output", runner.outputOf().name);
   json.integer("rows", runner.rowCount());
   json.integer("columns", runner.outputOf().columns);
@@ -345,7 +352,8 @@ std::string statsJson(const Runner &runner, const IdsFile &file,
 int main(int argc, char **argv) {
   prepareProcess();
   Options options = parseOptions(argc, argv);
-  Model model = openModel(options.model, options.variant);
+  Model model =
+      openModel(options.model, options.variant, options.hugePageWeights);
   encast_model_info_t info = modelInfo(model.get());
   int64_t outputIndex = findOutput(model.get(), options.model, options.output);
 
@@ -374,7 +382,7 @@ int main(int argc, char **argv) {
   out.write(npyHeader(runner.rowCount(), runner.outputOf().columns));
   runner.run(out, showsProgress ? &progress : nullptr);
   if (stats) {
-    stats->write(statsJson(runner, file, session.get()));
+    stats->write(statsJson(runner, file, info, session.get()));
     stats->commit();
   }
   out.commit();

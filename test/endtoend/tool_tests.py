@@ -290,6 +290,28 @@ def check_stats(model):
             f"numbers: {stats}")
 
 
+def check_huge_page_weights(model):
+    """Copies of the weights give the same bits, and inspect knows their size.
+    """
+    for target in ("host", "x86-64-v3,x86-64-v4"):
+        artifact = model.context.compile(model.folder, f"--target={target}")
+        work = model.context.folder("copies")
+        (work / "ids.jsonl").write_bytes(model.lines())
+        files = [work / "mapped.npy", work / "copied.npy"]
+        for out, options in zip(files, ([], ["--huge-page-weights"])):
+            model.context.succeed("encast-run", artifact, "--ids",
+                                  work / "ids.jsonl", "--out", out, "--stats",
+                                  work / "stats.json", *options)
+        require(files[0].read_bytes() == files[1].read_bytes(), "other bits")
+        stats = json.loads((work / "stats.json").read_text())
+        variants = json.loads(model.context.succeed(
+            "encast-inspect", artifact, "--json").stdout)["variants"]
+        memory = [variant["memory"] for variant in variants
+                  if variant["name"] == stats["variant"]][0]
+        require(0 < stats["copied_weights_bytes"]
+                == memory["copied_weights_bytes"], f"{stats} {memory}")
+
+
 def check_inspect(model):
     """Model, outputs, variants, memory formula, kernels and source hashes."""
     artifact = model.context.compile(model.folder, "--target=x86-64-v3")
@@ -319,6 +341,7 @@ def tests(context):
         "run": check_run, "forms_of_lines": check_forms_of_lines,
         "stdin": check_stdin, "small_memory_cap": check_small_memory_cap,
         "options": check_options, "stats": check_stats,
+        "huge_page_weights": check_huge_page_weights,
         "places": check_places, "killed": check_killed,
         "limits": check_limits, "environment": check_environment,
         "inspect": check_inspect, "bench": check_bench,

@@ -58,8 +58,13 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 }
 }
 
-TEST(Failures, each_refused_call_is_an_error_that_leaves_nothing_behind) {
+class Failures : public testing::TestWithParam<int> {};
+
+TEST_P(Failures, each_refused_call_is_an_error_that_leaves_nothing_behind) {
   TemporaryFolder folder;
+  encast_model_options modelOptions = {};
+  modelOptions.size = sizeof(modelOptions);
+  modelOptions.huge_page_weights = GetParam();
   TestArtifact artifact;
   artifact.weightsFile = "model.weights";
   std::string path = artifact.write(folder.path("model.so"));
@@ -75,7 +80,7 @@ TEST(Failures, each_refused_call_is_an_error_that_leaves_nothing_behind) {
     encast_session_options options = sessionOptions(4);
     callsLeft = failures;
     encast_status status =
-        encast_model_open(path.c_str(), nullptr, &model, &error);
+        encast_model_open(path.c_str(), &modelOptions, &model, &error);
     if (status == ENCAST_OK)
       status = encast_session_create(model, &options, &session, &error);
     if (status == ENCAST_OK)
@@ -105,3 +110,5 @@ TEST(Failures, each_refused_call_is_an_error_that_leaves_nothing_behind) {
   // Model, paths, maps, tables, workers, three threads, arena at least.
   EXPECT_GE(failures, 11);
 }
+
+INSTANTIATE_TEST_SUITE_P(HugePageWeights, Failures, testing::Values(0, 1));

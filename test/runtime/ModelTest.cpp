@@ -1,6 +1,7 @@
 //===- ModelTest.cpp - open artifacts -------------------------------------===//
 
 #include "runtime/src/Cpu.h"
+#include "runtime/src/MemoryFormula.h"
 #include "runtime/src/Variant.h"
 #include "test/runtime/RunSupport.h"
 #include <cstring>
@@ -47,7 +48,6 @@ protected:
 
 int shell(const std::string &command) { return system(command.c_str()); }
 
-/// Runs the model on one token and returns column 5 of "first".
 encast_model_options lazyWeights() {
   encast_model_options options = {};
   options.size = sizeof(options);
@@ -55,15 +55,30 @@ encast_model_options lazyWeights() {
   return options;
 }
 
-/// Kilobytes of files in this process's page tables.
-int64_t fileKilobytes() {
+encast_model_options hugePageWeights() {
+  encast_model_options options = {};
+  options.size = sizeof(options);
+  options.huge_page_weights = 1;
+  return options;
+}
+
+/// A line of this process's status: "RssFile:" for the kilobytes of files in
+/// its page tables, "RssAnon:" for those of its own.
+int64_t statusOf(const char *key) {
   std::ifstream status("/proc/self/status");
   std::string word;
   int64_t kilobytes = 0;
   while (status >> word)
-    if (word == "RssFile:")
+    if (word == key)
       status >> kilobytes;
   return kilobytes;
+}
+
+int64_t copiedBytes(encast_model *model) {
+  encast_model_info_t info = {};
+  info.size = sizeof(info);
+  EXPECT_EQ(encast_model_info(model, &info, nullptr), ENCAST_OK);
+  return info.copied_weights_bytes;
 }
 
 /// What chooseVariant answers on a machine with these features, where asking
@@ -94,6 +109,7 @@ Choice choose(const runtime::ArtifactView &view, const char *name,
   return choice;
 }
 
+/// Runs the model on one token and returns column 5 of "first".
 float specialValue(encast_model *model, int64_t id) {
   Session session = createSession(model, sessionOptions(1));
   EXPECT_EQ(encast_session_reserve(session.get(), 1, 1, 0, nullptr), ENCAST_OK);
@@ -262,10 +278,10 @@ TEST_F(ModelTest, the_first_reservation_reads_weights_that_are_not_lazy) {
   for (bool isLazy : {true, false}) {
     Model model = open(path, isLazy ? &lazy : nullptr).model;
     Session session = createSession(model.get(), sessionOptions(1));
-    int64_t before = fileKilobytes();
+    int64_t before = statusOf("RssFile:");
     ASSERT_EQ(encast_session_reserve(session.get(), 1, 1, 0, nullptr),
               ENCAST_OK);
-    int64_t grown = fileKilobytes() - before;
+    int64_t grown = statusOf("RssFile:") - before;
     if (isLazy)
       EXPECT_LT(grown, 32 << 10);
     else
@@ -294,6 +310,109 @@ TEST_F(ModelTest, weights_lie_to_huge_pages_in_memory_as_in_the_file) {
     ++found;
   }
   EXPECT_EQ(found, 1);
+}
+
+TEST_F(ModelTest, copied_weights_are_those_of_the_file) {
+  TestArtifact artifact;
+  artifact.weights.assign((5 << 20) / sizeof(float), 1.5f);
+  artifact.weights.back() = 6.5f;
+  encast_model_options options = hugePageWeights();
+  for (const char *beside : {"", "model.weights"}) {
+    artifact.weightsFile = beside;
+    artifact.write(path);
+    Model copied = open(path, &options).model, mapped = openModel(path);
+    EXPECT_EQ(copiedBytes(copied.get()), 6 << 20);
+    EXPECT_EQ(copiedBytes(mapped.get()), 0);
+    EXPECT_EQ(specialValue(copied.get(), TEST_ID_WEIGHT), 6.5f);
+    Model again = open(path, &options).model;
+    copied.reset();
+    EXPECT_EQ(specialValue(again.get(), TEST_ID_WEIGHT), 6.5f);
+    EXPECT_EQ(specialValue(mapped.get(), TEST_ID_WEIGHT), 6.5f);
+  }
+}
+
+TEST_F(ModelTest, copies_are_made_once_and_freed_with_the_model) {
+  TestArtifact artifact;
+  constexpr int64_t kilobytes = 64 << 10;
+  artifact.sparseFloats = (kilobytes << 10) / sizeof(float) - 1000;
+  artifact.write(path);
+  encast_model_options options = hugePageWeights();
+  int64_t before = statusOf("RssAnon:"), files = statusOf("RssFile:");
+  Model model = open(path, &options).model;
+  EXPECT_EQ(copiedBytes(model.get()), kilobytes << 10);
+  EXPECT_GE(statusOf("RssAnon:") - before, kilobytes);
+  Session first = createSession(model.get(), sessionOptions(1));
+  Session second = createSession(model.get(), sessionOptions(1));
+  for (encast_session *session : {first.get(), second.get()})
+    EXPECT_EQ(encast_session_reserve(session, 1, 1, 0, nullptr), ENCAST_OK);
+  EXPECT_LT(statusOf("RssAnon:") - before, kilobytes * 3 / 2);
+  // What is copied is not mapped, too.
+  EXPECT_LT(statusOf("RssFile:") - files, kilobytes / 2);
+  first.reset();
+  second.reset();
+  model.reset();
+  EXPECT_LT(statusOf("RssAnon:") - before, kilobytes / 2);
+}
+
+TEST_F(ModelTest, what_kernels_stream_is_copied_and_no_more) {
+  TestArtifact artifact;
+  artifact.weights.assign((5 << 20) / sizeof(float), 1.5f);
+  artifact.weightFlags[1] = ENCAST_WEIGHT_STREAMED;
+  encast_model_options options = hugePageWeights();
+  Model model = open(artifact.write(path), &options).model;
+  EXPECT_EQ(copiedBytes(model.get()), 2 << 20);
+  EXPECT_EQ(specialValue(model.get(), TEST_ID_WEIGHT), 1.5f);
+}
+
+TEST_F(ModelTest, copies_beyond_the_memory_are_refused_with_both_figures) {
+  TestArtifact artifact;
+  artifact.sparseFloats = (int64_t(1) << 40) / sizeof(float);
+  artifact.write(path);
+  encast_model_options options = hugePageWeights();
+  Opened opened = open(path, &options);
+  EXPECT_EQ(opened.status, ENCAST_OUT_OF_MEMORY);
+  EXPECT_NE(opened.message.find(path + ": 1099513724928 bytes of memory are "
+                                       "needed for copies of the weights, but "
+                                       "only "),
+            std::string::npos)
+      << opened.message;
+  EXPECT_NE(opened.message.find(" are available"), std::string::npos);
+  EXPECT_EQ(open(path).status, ENCAST_OK);
+}
+
+TEST_F(ModelTest, huge_page_weights_are_0_or_1) {
+  TestArtifact().write(path);
+  encast_model_options options = hugePageWeights();
+  options.huge_page_weights = 2;
+  EXPECT_REFUSED(open(path, &options), ENCAST_INVALID_ARGUMENT,
+                 "option 'huge_page_weights' is 2");
+  // A caller of an older header does not ask for it.
+  options.size = offsetof(encast_model_options, huge_page_weights);
+  Model model = open(path, &options).model;
+  EXPECT_EQ(copiedBytes(model.get()), 0);
+}
+
+TEST(LayOutCopies, takes_a_shared_blob_once_and_notices_an_overflow) {
+  Bytes bytes = TestArtifact().build();
+  encast_abi_descriptor &descriptor = descriptorOf(bytes);
+  auto &variant = *rowsOf<encast_abi_variant>(bytes, descriptor.variants);
+  auto *weights = rowsOf<encast_abi_weight>(bytes, variant.weights);
+  auto *blobs = rowsOf<encast_abi_blob>(bytes, descriptor.blobs);
+  int64_t offsets[2];
+  auto layOut = [&] {
+    return runtime::layOutCopies(runtime::ArtifactView(&descriptor), variant,
+                                 offsets);
+  };
+  blobs[0].size = 3 << 20;
+  EXPECT_EQ(layOut(), 4 << 20);
+  EXPECT_EQ(offsets[0], 0);
+  EXPECT_EQ(offsets[1], 3 << 20);
+  weights[1].blob = 0;
+  EXPECT_EQ(layOut(), 4 << 20);
+  EXPECT_EQ(offsets[1], -1);
+  weights[1].blob = 1;
+  blobs[0].size = blobs[1].size = INT64_MAX - 100;
+  EXPECT_EQ(layOut(), -1);
 }
 
 TEST_F(ModelTest, the_fitting_variant_of_highest_rank_is_taken) {

@@ -229,13 +229,41 @@ TEST_F(SessionTest, a_cap_below_the_need_is_reported_with_both_figures) {
             "the arena needs " + needed + " bytes, but the cap allows 4096");
 }
 
+TEST_F(SessionTest, a_cap_counts_the_copied_weights) {
+  encast_model_options modelOptions = {};
+  modelOptions.size = sizeof(modelOptions);
+  modelOptions.huge_page_weights = 1;
+  encast_model *opened = nullptr;
+  ASSERT_EQ(encast_model_open(folder.path("model.so").c_str(), &modelOptions,
+                              &opened, nullptr),
+            ENCAST_OK);
+  Model copied(opened);
+  constexpr int64_t copies = 2 << 20;
+  encast_session_options options = sessionOptions(2);
+  for (int64_t missing : {0, 1}) {
+    Session plain = createSession(copied.get(), sessionOptions(2));
+    int64_t arena = memoryNeeded(plain.get(), 1000, 1);
+    options.memory_cap = arena + copies - missing;
+    Session session = createSession(copied.get(), options);
+    Error error;
+    EXPECT_EQ(encast_session_reserve(session.get(), 1000, 1, 0, &error),
+              missing ? ENCAST_MEMORY_CAP : ENCAST_OK);
+    if (missing)
+      EXPECT_EQ(error.message, "the arena needs " + std::to_string(arena) +
+                                   " bytes and the copied weights 2097152, "
+                                   "but the cap allows " +
+                                   std::to_string(options.memory_cap));
+  }
+}
+
 TEST_F(SessionTest, memory_that_the_system_refuses_is_an_error) {
   Session session = createSession(model.get(), sessionOptions(1));
   Error error;
   // 2^31 tokens take more than 300 GB.
   EXPECT_EQ(encast_session_reserve(session.get(), INT32_MAX - 1, 1, 0, &error),
             ENCAST_OUT_OF_MEMORY);
-  EXPECT_NE(strstr(error.message, "for the arena"), nullptr) << error.message;
+  EXPECT_NE(strstr(error.message, "for the arena, but only"), nullptr)
+      << error.message;
   EXPECT_EQ(run(session.get(), oneSequence({20}), 1).status, ENCAST_TOO_SMALL);
 }
 

@@ -1,34 +1,17 @@
 //===- ThreadsTest.cpp - what the process may use -------------------------===//
 
 #include "runtime/src/Threads.h"
-#include "test/support/TestArtifact.h"
+#include "test/runtime/FakeSystem.h"
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 using namespace encast::runtime;
 using namespace encast::test;
 
 namespace {
 
-/// A tree of small files that stands for /proc and /sys.
-class FakeSystem {
-public:
-  void file(const std::string &path, const std::string &text) {
-    for (size_t slash = 1; (slash = path.find('/', slash)) != path.npos;
-         ++slash)
-      mkdir(folder.path(path.substr(1, slash - 1)).c_str(), 0755);
-    writeFile(folder.path(path.substr(1)), Bytes(text.begin(), text.end()));
-  }
-  std::string root() const {
-    std::string path = folder.path("");
-    path.pop_back();
-    return path;
-  }
-  int64_t quota() const { return cgroupCpus(root().c_str()); }
-
-private:
-  TemporaryFolder folder;
-};
+int64_t quota(const FakeSystem &system) {
+  return cgroupCpus(system.root().c_str());
+}
 
 CpuSet cpus(const char *list) {
   CpuSet set;
@@ -36,8 +19,6 @@ CpuSet cpus(const char *list) {
   return set;
 }
 
-constexpr const char *kUnifiedMount =
-    "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
 constexpr const char *kCpuMount =
     "33 29 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup "
     "rw,cpu,cpuacct\n";
@@ -83,15 +64,15 @@ TEST(CgroupQuota, of_version_2_is_the_least_on_the_way_to_the_root) {
   FakeSystem system;
   system.file("/proc/self/cgroup", "0::/a/b\n");
   system.file("/proc/self/mountinfo", kUnifiedMount);
-  EXPECT_EQ(system.quota(), 0);
+  EXPECT_EQ(quota(system), 0);
   system.file("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
-  EXPECT_EQ(system.quota(), 0);
+  EXPECT_EQ(quota(system), 0);
   system.file("/sys/fs/cgroup/a/cpu.max", "350000 100000\n");
-  EXPECT_EQ(system.quota(), 3);
+  EXPECT_EQ(quota(system), 3);
   system.file("/sys/fs/cgroup/a/b/cpu.max", "150000 100000\n");
-  EXPECT_EQ(system.quota(), 1); // 1.5 counts as 1
+  EXPECT_EQ(quota(system), 1); // 1.5 counts as 1
   system.file("/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
-  EXPECT_EQ(system.quota(), 1); // at least 1
+  EXPECT_EQ(quota(system), 1); // at least 1
   EXPECT_EQ(defaultThreads(system.root().c_str(), cpus("0-7")), 1);
 }
 
@@ -102,9 +83,9 @@ TEST(CgroupQuota, of_version_1_needs_a_positive_quota) {
   std::string group = "/sys/fs/cgroup/cpu,cpuacct/job/";
   system.file(group + "cpu.cfs_period_us", "100000\n");
   system.file(group + "cpu.cfs_quota_us", "-1\n");
-  EXPECT_EQ(system.quota(), 0);
+  EXPECT_EQ(quota(system), 0);
   system.file(group + "cpu.cfs_quota_us", "200000\n");
-  EXPECT_EQ(system.quota(), 2);
+  EXPECT_EQ(quota(system), 2);
 }
 
 // In a container the mount shows the container's part, and the path may be the
@@ -117,9 +98,9 @@ TEST(CgroupQuota, of_a_container_is_found_below_its_mount) {
               "ro,cpu\n");
   system.file("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   system.file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000\n");
-  EXPECT_EQ(system.quota(), 4);
+  EXPECT_EQ(quota(system), 4);
   system.file("/proc/self/cgroup", "4:cpu:/elsewhere\n");
-  EXPECT_EQ(system.quota(), 4);
+  EXPECT_EQ(quota(system), 4);
 }
 
 TEST(CgroupQuota, cpuset_is_not_the_cpu_controller) {
@@ -130,7 +111,7 @@ TEST(CgroupQuota, cpuset_is_not_the_cpu_controller) {
               "rw,cpuset\n");
   system.file("/sys/fs/cgroup/cpuset/job/cpu.cfs_period_us", "100000\n");
   system.file("/sys/fs/cgroup/cpuset/job/cpu.cfs_quota_us", "100000\n");
-  EXPECT_EQ(system.quota(), 0);
+  EXPECT_EQ(quota(system), 0);
 }
 
 TEST(NumaNode, has_the_cpus_of_its_list) {

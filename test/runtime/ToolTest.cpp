@@ -245,6 +245,27 @@ TEST_F(ToolTest, run_packs_lines_under_the_memory_cap) {
   expectKeys(stats, "stats.schema.json");
 }
 
+TEST_F(ToolTest, run_counts_copied_weights_under_the_memory_cap) {
+  std::string stats = " --stats " + folder.path("stats.json");
+  ASSERT_EQ(run("[20, 21]\n", "--huge-page-weights" + stats).status, 0);
+  std::vector<float> copied = rows(1, TEST_COLUMNS);
+  std::string text = ::text(readFile(folder.path("stats.json")));
+  EXPECT_NE(text.find("\"copied_weights_bytes\": 2097152,"), std::string::npos)
+      << text;
+  ASSERT_EQ(run("[20, 21]\n").status, 0);
+  EXPECT_EQ(rows(1, TEST_COLUMNS), copied);
+  std::string out = folder.path("out.npy");
+  ASSERT_EQ(remove(out.c_str()), 0);
+  expectRefused(run("[20]\n", "--huge-page-weights --memory-cap 2097153 "
+                              "--threads 1"),
+                "4096 bytes of memory beside 2097152 of copied weights, but "
+                "the cap allows 2097153");
+  EXPECT_EQ(run("[20]\n", "--huge-page-weights --memory-cap 2101248 "
+                          "--threads 1")
+                .status,
+            0);
+}
+
 TEST_F(ToolTest, run_refuses_a_line_over_the_memory_cap) {
   std::string line = "[1";
   for (int i = 0; i < 200; ++i)
@@ -335,14 +356,26 @@ TEST_F(ToolTest, inspect_shows_the_artifact) {
   Finished done = tool("encast-inspect " + model);
   ASSERT_EQ(done.status, 0) << done.errors;
   for (const char *piece :
-       {"load only what you trust", "family               test", "[T, 38]",
-        "[B, 38], the default", "variant x86-64-v3\n  needs avx2",
-        "needs feature 40", "max(32*T, 1000): hidden",
-        "max(60*T, 120*T (if tokens)): attention", "92*T + 92*B: tail",
-        "layer.0.up", "linear_bf16x3w_32x32_amx.k1024", "model.safetensors",
-        "abc", "37, of which 30 are exactly bf16", "callers may give it",
+       {"load only what you trust",
+        "family               test",
+        "[T, 38]",
+        "[B, 38], the default",
+        "variant x86-64-v3\n  needs avx2",
+        "needs feature 40",
+        "max(32*T, 1000): hidden",
+        "max(60*T, 120*T (if tokens)): attention",
+        "92*T + 92*B: tail",
+        "layer.0.up",
+        "linear_bf16x3w_32x32_amx.k1024",
+        "model.safetensors",
+        "abc",
+        "37, of which 30 are exactly bf16",
+        "callers may give it",
         "products are made in bf16x3w (1 calls), f32 (1 calls)",
-        "shared by all processes: 20 bytes of weights", "attention runs",
+        "shared by all processes: 20 bytes of weights",
+        "with huge_page_weights, copied once for each process that opens it: "
+        "2097152 bytes",
+        "attention runs",
         "attention_f32_48_avx512.d64, window 64"})
     EXPECT_NE(done.out.find(piece), std::string::npos) << piece << " in\n"
                                                        << done.out;
@@ -418,6 +451,16 @@ TEST_F(ToolTest, bench_times_each_length) {
   EXPECT_NE(done.out.find("layer.0.up: test_to_block"), std::string::npos);
   EXPECT_NE(done.out.find("limit ms  of limit"), std::string::npos);
   expectKeys(text(readFile(folder.path("bench.json"))), "bench.schema.json");
+}
+
+TEST_F(ToolTest, bench_copies_weights_if_asked) {
+  std::string json = folder.path("bench.json");
+  ASSERT_EQ(tool("encast-bench " + model +
+                 " --lengths=3 --threads 1 --huge-page-weights --json " + json)
+                .status,
+            0);
+  EXPECT_NE(text(readFile(json)).find("\"copied_weights_bytes\": 2097152,"),
+            std::string::npos);
 }
 
 TEST_F(ToolTest, bench_compares_tile_kernels_with_the_peak_of_tiles) {

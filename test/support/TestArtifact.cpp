@@ -294,7 +294,8 @@ Bytes TestArtifact::descriptor(uint64_t address, const Bytes &library) const {
         {1, 0, 1, 2 * attention, 0, 0}, // more if "tokens" is asked
     });
     variant.weights = builder.table<encast_abi_weight>(
-        {{builder.string("floats"), 0, 0}, {builder.string("count"), 1, 0}});
+        {{builder.string("floats"), 0, weightFlags[0]},
+         {builder.string("count"), 1, weightFlags[1]}});
 
     std::vector<encast_abi_step> stepRows;
     std::vector<encast_abi_call> callRows;

@@ -52,6 +52,7 @@ struct TestArtifact {
   std::vector<float> weights = {1, 2, 3};
   /// If not 0, the floats of weight 0: all but the last lie in a hole.
   int64_t sparseFloats = 0;
+  uint32_t weightFlags[2] = {0, 0};
   /// If not empty, the weights go to a file of this name.
   std::string weightsFile;
 

@@ -289,6 +289,27 @@ TEST_F(ArtifactWriter, EqualWeightsOfVariantsAreStoredOnce) {
   }
 }
 
+TEST_F(ArtifactWriter, WeightsThatArePackedForKernelsAreMarked) {
+  sample.source.tensors["matrix"] = bytesOf(std::vector<float>(33, 6.0f));
+  RecipeBuilder tiles("tiles"), panels("panels");
+  tiles.packTiles(tiles.tensor("matrix", {3, 11}), 1, {1, 1, 1024});
+  panels.add(RecipeStep::Kind::PackPanels, {panels.tensor("matrix", {3, 11})},
+             {1, 11, 16});
+  auto &recipes = sample.model.variants[0].weights;
+  size_t before = recipes.size();
+  recipes.push_back(tiles.recipe);
+  recipes.push_back(panels.recipe);
+  write();
+  ArtifactReader reader;
+  ASSERT_EQ(reader.open(folder + "model.so"), "");
+  auto variants = reader.table<encast_abi_variant>(reader.descriptor->variants);
+  auto weights = reader.table<encast_abi_weight>(variants[0].weights);
+  ASSERT_EQ(weights.size(), before + 2);
+  for (size_t i = 0; i < weights.size(); ++i)
+    EXPECT_EQ(weights[i].flags,
+              i < before ? 0u : unsigned(ENCAST_WEIGHT_STREAMED));
+}
+
 TEST_F(ArtifactWriter, LoaderRunsTheStepsOfEachVariant) {
   write();
   ArtifactReader reader;
