@@ -175,6 +175,13 @@ encast_status loaderRefused(encast_error *error, const char *reason) {
               reason);
 }
 
+encast_status loaderReplaces(encast_error *error, const char *token) {
+  return fail(error, ENCAST_INVALID_ARGUMENT,
+              "the dynamic loader would put something else for '%s' in the "
+              "path; rename the folder or the file",
+              token);
+}
+
 //===- artifacts ----------------------------------------------------------===//
 
 encast_status fileTooSmall(encast_error *error, uint64_t size, uint64_t least) {

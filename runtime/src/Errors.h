@@ -64,6 +64,7 @@ encast_status fileError(encast_error *error, const char *action,
                         int systemError);
 encast_status notRegularFile(encast_error *error);
 encast_status loaderRefused(encast_error *error, const char *reason);
+encast_status loaderReplaces(encast_error *error, const char *token);
 
 // Artifacts.
 encast_status fileTooSmall(encast_error *error, uint64_t size, uint64_t least);

@@ -42,10 +42,22 @@ void destroyModel(encast_model *model) {
   free(model);
 }
 
+/// The token that dlopen would replace in a path, or null.
+const char *dynamicStringToken(const char *path) {
+  static const char *const tokens[] = {"$ORIGIN",   "$PLATFORM",   "$LIB",
+                                       "${ORIGIN}", "${PLATFORM}", "${LIB}"};
+  for (const char *token : tokens)
+    if (strstr(path, token))
+      return token;
+  return nullptr;
+}
+
 /// Loads the library at `path`, which may be relative, and finds its
 /// descriptor, which must be the one of the file that was checked.
 encast_status loadLibrary(const char *path, Hash128 id, encast_model &model,
                           encast_error *error) {
+  if (const char *token = dynamicStringToken(path))
+    return loaderReplaces(error, token);
   // A name without a slash would be searched for in the library path.
   size_t size = strlen(path) + 3;
   Memory name(size);

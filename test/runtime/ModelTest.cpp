@@ -231,6 +231,19 @@ TEST_F(ModelTest, a_name_without_folder_is_a_file_here) {
   ASSERT_EQ(chdir(before), 0);
 }
 
+// dlopen would open another file.
+TEST_F(ModelTest, paths_that_the_dynamic_loader_would_change_are_refused) {
+  for (const char *token : {"$ORIGIN", "${LIB}", "$PLATFORM"}) {
+    std::string odd = folder.path(std::string("a") + token);
+    ASSERT_EQ(mkdir(odd.c_str(), 0755), 0);
+    TestArtifact().write(odd + "/model.so");
+    EXPECT_REFUSED(open(odd + "/model.so"), ENCAST_INVALID_ARGUMENT,
+                   std::string("something else for '") + token + "'");
+  }
+  std::string fine = folder.path("$HOME {LIB} $L.so");
+  EXPECT_EQ(open(TestArtifact().write(fine)).status, ENCAST_OK);
+}
+
 TEST_F(ModelTest, artifacts_of_the_version_before_run) {
   TestArtifact artifact;
   artifact.abiVersion = ENCAST_ABI_OLDEST;
