@@ -74,6 +74,17 @@ namespace {
 
 int64_t dividedUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// What a call or an item may take at most in floating-point operations, so
+/// that a cancel waits some 30 milliseconds at most; tiles make up to six
+/// products of one.
+constexpr double kMostFlops = 3e9, kMostFlopsOnTiles = 8e9;
+
+/// Parts into which the panels of a call over `rows` rows are cut at least.
+int64_t fewestParts(const encast_abi_call &call, int64_t rows) {
+  double flops = static_cast<double>(call.flops_per_row) * rows;
+  return std::min<int64_t>(call.panels, 1 + flops / kMostFlops);
+}
+
 /// Cuts [0, rows) into parts at multiples of `tile`, as equal as that allows.
 struct RowCut {
   int64_t rows, tile, tiles, parts;
@@ -167,7 +178,8 @@ private:
   RowCut cutQueries(const encast_abi_step &step, const QueryGroup &group) const;
   template <typename Function> void runPhase(int64_t count, Function compute);
   void waitForPhases();
-  void runCalls(const encast_abi_step &step, encast_abi_item item);
+  void runCalls(const encast_abi_step &step, const encast_abi_item &item);
+  void runPanels(uint64_t index, encast_abi_item item);
   void runCall(uint64_t index, const encast_abi_item &item);
   void reportProgress(double done);
 
@@ -285,7 +297,8 @@ void ThreadWalk::walkShared(const encast_abi_step &step, int64_t rows) {
     const encast_abi_call &call = calls[index];
     if (!callRuns(walk, call))
       continue;
-    RowCut cut = call.panels ? RowCut(call.panels, call.panel_tile, parts)
+    RowCut cut = call.panels ? RowCut(call.panels, call.panel_tile,
+                                      std::max(parts, fewestParts(call, rows)))
                              : RowCut(rows, step.row_tile, parts);
     runPhase(cut.parts, [&](int64_t part) {
       int64_t begin = cut.begin(part), count = cut.begin(part + 1) - begin;
@@ -301,11 +314,11 @@ void ThreadWalk::walkShared(const encast_abi_step &step, int64_t rows) {
 
 /// Cuts the queries of a group into tiles: as few as max_rows allows, but that
 /// many items for each thread that none waits long for the last one, and none
-/// of more than some 30 milliseconds, which a cancel would have to wait for.
+/// that takes long.
 RowCut ThreadWalk::cutQueries(const encast_abi_step &step,
                               const QueryGroup &group) const {
   constexpr int64_t itemsPerThread = 4;
-  const double mostFlops = walk.usesTiles ? 24e9 : 3e9;
+  const double mostFlops = walk.usesTiles ? kMostFlopsOnTiles : kMostFlops;
   double flops = 1; // of a row tile with one head
   for (uint32_t i = 0; i < step.call_count; ++i) {
     const encast_abi_call &call = calls[step.first_call + i];
@@ -356,14 +369,26 @@ void ThreadWalk::walkAttention(const encast_abi_step &step) {
   });
 }
 
-void ThreadWalk::runCalls(const encast_abi_step &step, encast_abi_item item) {
-  bool attends = step.heads != 0;
+void ThreadWalk::runCalls(const encast_abi_step &step,
+                          const encast_abi_item &item) {
   for (uint32_t i = 0; i < step.call_count && !isCancelled(); ++i) {
     uint64_t index = step.first_call + i;
     if (!callRuns(walk, calls[index]))
       continue;
-    if (!attends)
-      item.panels = calls[index].panels;
+    if (step.heads || !calls[index].panels)
+      runCall(index, item);
+    else
+      runPanels(index, item);
+  }
+}
+
+/// All panels of a call on one block; a vocabulary takes long.
+void ThreadWalk::runPanels(uint64_t index, encast_abi_item item) {
+  const encast_abi_call &call = calls[index];
+  RowCut cut(call.panels, call.panel_tile, fewestParts(call, item.rows));
+  for (int64_t part = 0; part < cut.parts && !isCancelled(); ++part) {
+    item.panel = cut.begin(part);
+    item.panels = cut.begin(part + 1) - item.panel;
     runCall(index, item);
   }
 }

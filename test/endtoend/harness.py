@@ -103,9 +103,10 @@ class Context:
             self.artifacts[key] = path
         return self.artifacts[key]
 
-    def session(self, artifact, threads=1, variant=None):
+    def session(self, artifact, threads=1, variant=None, progress=None):
         """A context manager of a libencast.Session."""
-        return libencast.opened(self.library, artifact, threads, variant)
+        return libencast.opened(self.library, artifact, threads, variant,
+                                progress)
 
 
 def require_refused(done, pattern):

@@ -25,6 +25,7 @@ import golden_tests  # noqa: E402
 import harness  # noqa: E402
 import invariance_tests  # noqa: E402
 import mutation_tests  # noqa: E402
+import session_tests  # noqa: E402
 import tool_tests  # noqa: E402
 
 
@@ -39,7 +40,7 @@ def main():
     try:
         failed = harness.run_tests(
             [golden_tests, mutation_tests, invariance_tests, compile_tests,
-             artifact_tests, tool_tests, example_tests], context,
+             artifact_tests, session_tests, tool_tests, example_tests], context,
             arguments.filter, arguments.xml)
     finally:
         context.close()

@@ -3,8 +3,10 @@
 #include "runtime/src/MemoryFormula.h"
 #include "test/runtime/RunSupport.h"
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <sched.h>
 #include <sys/wait.h>
 #include <thread>
@@ -64,10 +66,15 @@ public:
       status =
           encast_run(session, inputs.data(), inputs.size(), &output, 1, &error);
     });
-    while (!__atomic_load_n(gate(0), __ATOMIC_SEQ_CST))
+    while (!came())
       sched_yield();
   }
   ~WaitingRun() { finish(); }
+
+  /// Forgets that the waiting call came by.
+  void forget() { __atomic_store_n(gate(0), 0, __ATOMIC_SEQ_CST); }
+  /// Whether it, or another one, has come by.
+  bool came() { return __atomic_load_n(gate(0), __ATOMIC_SEQ_CST); }
 
   encast_status finish() {
     if (thread.joinable()) {
@@ -749,6 +756,39 @@ TEST_F(SessionTest, cancel_ends_a_block_at_its_next_call) {
   ASSERT_EQ(encast_session_step(session.get(), 1, &step, nullptr), ENCAST_OK);
   EXPECT_STREQ(step.step, "embeddings");
   EXPECT_EQ(step.nanoseconds, 0);
+}
+
+// A call over all columns of a vocabulary takes longest.
+TEST_F(SessionTest, cancel_ends_a_long_call_between_its_panels) {
+  TestArtifact artifact;
+  TestCall &call = artifact.steps[0].calls[0];
+  call.panels = 4;
+  call.panelTile = 1;
+  artifact.flopsPerRow = INT64_MAX;
+  Model other = openModel(artifact.write(folder.path("long-call.so")));
+  for (int threads : {1, 2}) {
+    Session session = createSession(other.get(), sessionOptions(threads));
+    ASSERT_EQ(encast_session_reserve(session.get(), 100, 100, 0, nullptr),
+              ENCAST_OK);
+    WaitingRun waiting(session.get());
+    EXPECT_EQ(encast_cancel(session.get(), nullptr), ENCAST_OK);
+    waiting.forget();
+    EXPECT_EQ(waiting.finish(), ENCAST_CANCELLED);
+    EXPECT_FALSE(waiting.came());
+  }
+}
+
+TEST_F(SessionTest, threads_sleep_between_runs) {
+  auto processMilliseconds = [] {
+    timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
+  };
+  Session session = reserved(4);
+  ASSERT_EQ(run(session.get(), oneSequence({20}), 1).status, ENCAST_OK);
+  double before = processMilliseconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(processMilliseconds() - before, 30);
 }
 
 TEST_F(SessionTest, sessions_of_one_model_run_at_the_same_time) {

@@ -96,6 +96,7 @@ Batch randomBatch(std::mt19937 &random, int64_t sequences, int64_t longest) {
 struct Cut {
   uint32_t maxRows, rowTile, splitRows, queryRows;
   uint32_t tailDomain = ENCAST_DOMAIN_ATTENTION_SELECTED;
+  int64_t flopsPerRow = 100;
 };
 
 /// The step of attention over the tail's rows.
@@ -115,6 +116,7 @@ protected:
     artifact.rowTile = GetParam().rowTile;
     artifact.splitRows = GetParam().splitRows;
     artifact.queryRows = GetParam().queryRows;
+    artifact.flopsPerRow = GetParam().flopsPerRow;
     artifact.requiredFeatures = ENCAST_FEATURE_ATTENDED_LENGTH;
     TestStep &tail = tailAttention(artifact);
     tail.domain = GetParam().tailDomain;
@@ -127,7 +129,8 @@ protected:
 void PrintTo(const Cut &cut, std::ostream *stream) {
   *stream << cut.maxRows << " rows in tiles of " << cut.rowTile
           << ", shared up to " << cut.splitRows << ", queries " << cut.queryRows
-          << ", domain " << cut.tailDomain;
+          << ", domain " << cut.tailDomain << ", " << cut.flopsPerRow
+          << " flops a row";
 }
 
 } // namespace
@@ -165,6 +168,7 @@ TEST_P(Walker, computes_each_row_once_for_every_length) {
   }
 }
 
+// The last ones take so long that their panels are cut.
 constexpr uint32_t kRuns = ENCAST_DOMAIN_ATTENTION_RUNS;
 INSTANTIATE_TEST_SUITE_P(Cuts, Walker,
                          testing::Values(Cut{16, 4, 16, 8}, Cut{16, 4, 0, 8},
@@ -172,7 +176,10 @@ INSTANTIATE_TEST_SUITE_P(Cuts, Walker,
                                          Cut{14, 6, 10, 7}, Cut{64, 16, 32, 5},
                                          Cut{16, 4, 16, 8, kRuns},
                                          Cut{300, 1, 300, 300, kRuns},
-                                         Cut{14, 6, 10, 7, kRuns}));
+                                         Cut{14, 6, 10, 7, kRuns},
+                                         Cut{16, 4, 16, 8, kRuns, 1 << 30},
+                                         Cut{64, 4, 0, 8, kRuns, 1 << 27},
+                                         Cut{8, 1, 4, 8, kRuns, INT64_MAX}));
 
 // As long as LFM2.5 allows, in cuts as compiled models have them.
 TEST(WalkerCut, a_sequence_of_128000_tokens_is_computed_once) {

@@ -318,7 +318,7 @@ Bytes TestArtifact::descriptor(uint64_t address, const Bytes &library) const {
              static_cast<int64_t>(symbolAddress(library, call.function) -
                                   address),
              call.modes, call.panels, call.panelTile, call.window, call.outputs,
-             100, source.heads ? flopsPerRowAndKey : 0});
+             flopsPerRow, source.heads ? flopsPerRowAndKey : 0});
     }
     variant.steps = builder.table(stepRows);
     variant.calls = builder.table(callRows);

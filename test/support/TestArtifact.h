@@ -47,7 +47,7 @@ struct TestArtifact {
   std::vector<TestVariant> variants = {TestVariant()};
   /// How steps over rows and attention are cut.
   uint32_t maxRows = 16, rowTile = 4, splitRows = 16, queryRows = 8;
-  int64_t flopsPerRowAndKey = 10; ///< Of attention.
+  int64_t flopsPerRow = 100, flopsPerRowAndKey = 10; ///< Of attention.
   /// Blobs of weight 0 (floats) and weight 1 (number of those).
   std::vector<float> weights = {1, 2, 3};
   /// If not 0, the floats of weight 0: all but the last lie in a hole.

@@ -43,11 +43,18 @@ class _OutputInfo(ctypes.Structure):
                 ("columns", ctypes.c_int64), ("per_token", ctypes.c_int)]
 
 
+_Progress = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_double)
+
+
 class _SessionOptions(ctypes.Structure):
-    """Ends before the hooks: what a shorter size leaves out is the default."""
     _fields_ = [("size", ctypes.c_size_t), ("threads", ctypes.c_int),
                 ("pin", ctypes.c_int), ("numa_node", ctypes.c_int),
-                ("huge_pages", ctypes.c_int), ("memory_cap", ctypes.c_int64)]
+                ("huge_pages", ctypes.c_int), ("memory_cap", ctypes.c_int64)
+                ] + [(name, ctypes.c_void_p) for name in (
+                    "executor", "executor_data", "allocate", "free",
+                    "allocate_data", "log", "log_data")
+                ] + [("progress", _Progress),
+                     ("progress_data", ctypes.c_void_p)]
 
 
 class _Tensor(ctypes.Structure):
@@ -116,13 +123,17 @@ class Model:
 
 
 class Session:
-    """A session of `model`, whose arena grows to what its runs need."""
+    """A session of `model`, whose arena grows to what its runs need.
+    `progress` takes the share that is done, behind each layer."""
 
-    def __init__(self, model, threads=0):
+    def __init__(self, model, threads=0, progress=None):
         self.model = model
         self.handle = ctypes.c_void_p()
         options = _SessionOptions(ctypes.sizeof(_SessionOptions), threads, 0,
                                   -1, 1, 0)
+        if progress:
+            self._progress = _Progress(lambda _, done: progress(done))
+            options.progress = self._progress
         model.library.call("encast_session_create", model.handle,
                            ctypes.byref(options), ctypes.byref(self.handle))
         self._reserved = (0, 0, 0)
@@ -135,6 +146,15 @@ class Session:
 
     def __exit__(self, *_):
         self.close()
+
+    def memory_needed(self, tokens, sequences, mask):
+        bytes_needed = ctypes.c_int64()
+        self.model.library.call("encast_memory_needed", self.handle,
+                                ctypes.c_int64(tokens),
+                                ctypes.c_int64(sequences),
+                                ctypes.c_uint64(mask),
+                                ctypes.byref(bytes_needed))
+        return bytes_needed.value
 
     def reserve(self, tokens, sequences, mask):
         self.model.library.call("encast_session_reserve", self.handle,
@@ -222,8 +242,8 @@ def _tensors(arrays):
 
 
 @contextlib.contextmanager
-def opened(library, path, threads=0, variant=None):
+def opened(library, path, threads=0, variant=None, progress=None):
     """A session of the artifact at `path`, closed at the end."""
     with Model(library, path, variant) as model:
-        with Session(model, threads) as session:
+        with Session(model, threads, progress) as session:
             yield session
