@@ -3,10 +3,10 @@
 #include "runtime/tools/ToolSupport.h"
 #include <cerrno>
 #include <csignal>
+#include <cstdarg>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <getopt.h>
 #include <new>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,29 +73,15 @@ void printLog(void *, encast_log_level level, const char *message) {
     printLine(level == ENCAST_LOG_WARNING ? "warning" : "error", message);
 }
 
-int64_t parseNumber(const char *option, const char *text, int64_t least,
-                    int64_t most) {
-  errno = 0;
-  char *end;
-  long long value = strtoll(text, &end, 10);
-  bool isNumber = *text >= '0' && *text <= '9' && !*end && !errno;
-  if (!isNumber || value < least || value > most)
-    fail(std::string(option) + ": expected a number from " +
-         std::to_string(least) + " to " + std::to_string(most) + ", but got '" +
-         text + "'");
-  return value;
-}
-
-std::string onlyArgument(int argc, char **argv, int first, const char *usage) {
-  if (argc - first != 1)
-    fail("command line: expected one MODEL.so, but got " +
-         std::to_string(argc - first) + "; usage: " + usage);
-  return argv[first];
-}
-
-void failOption(char **argv, const char *usage) {
-  fail("command line: option '" + std::string(argv[optind - 1]) +
-       "' is unknown or lacks its value; usage: " + usage);
+std::string text(const char *format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  std::string result(vsnprintf(nullptr, 0, format, arguments), ' ');
+  vsnprintf(result.data(), result.size() + 1, format, again);
+  va_end(again);
+  va_end(arguments);
+  return result;
 }
 
 void printOutput(const std::string &text) {
@@ -169,17 +155,17 @@ void OutputFile::commit() {
     failTo("write");
 }
 
-Model openModel(const std::string &path, const std::string &variant,
-                bool hugePageWeights) {
+Model openModel(const ModelOptions &given) {
   encast_model_options options = {};
   options.size = sizeof(options);
-  options.variant = variant.empty() ? nullptr : variant.c_str();
-  options.huge_page_weights = hugePageWeights;
+  options.variant = given.variant.empty() ? nullptr : given.variant.c_str();
+  options.huge_page_weights = given.hugePageWeights;
   // Without a callback the library prints what ENCAST_LOG asks for.
   options.log = getenv("ENCAST_LOG") ? nullptr : printLog;
   encast_model *model = nullptr;
   encast_error error = ENCAST_ERROR_INIT;
-  if (encast_model_open(path.c_str(), &options, &model, &error) != ENCAST_OK)
+  if (encast_model_open(given.path.c_str(), &options, &model, &error) !=
+      ENCAST_OK)
     fail(error.message); // starts with the path
   return Model(model);
 }
@@ -198,9 +184,9 @@ encast_output_info outputInfo(encast_model *model, int64_t index) {
   return info;
 }
 
-int64_t findOutput(encast_model *model, const std::string &path,
-                   const std::string &name) {
+int64_t findOutput(encast_model *model, const ModelOptions &options) {
   encast_model_info_t info = modelInfo(model);
+  const std::string &name = options.output;
   if (name.empty())
     return info.default_output;
   std::string known;
@@ -210,20 +196,22 @@ int64_t findOutput(encast_model *model, const std::string &path,
       return i;
     known += (i ? ", " : "") + std::string(output.name);
   }
-  fail(path + ": no output is named '" + name + "'; the model has " + known);
+  fail(options.path + ": no output is named '" + name + "'; the model has " +
+       known);
 }
 
-Session createSession(encast_model *model, const std::string &path,
-                      int64_t threads, int64_t memoryCap,
-                      encast_progress_function progress, void *progressData) {
+Session createSession(encast_model *model, const ModelOptions &given,
+                      int64_t memoryCap, encast_progress_function progress,
+                      void *progressData) {
   encast_session_options options = ENCAST_SESSION_OPTIONS_INIT;
-  options.threads = static_cast<int>(threads);
+  options.threads = static_cast<int>(given.threads);
   options.memory_cap = memoryCap;
   options.progress = progress;
   options.progress_data = progressData;
   encast_session *session = nullptr;
   encast_error error = ENCAST_ERROR_INIT;
-  check(encast_session_create(model, &options, &session, &error), error, path);
+  check(encast_session_create(model, &options, &session, &error), error,
+        given.path);
   return Session(session);
 }
 

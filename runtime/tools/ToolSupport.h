@@ -10,6 +10,7 @@
 #define ENCAST_RUNTIME_TOOLS_TOOLSUPPORT_H
 
 #include "encast.h"
+#include "runtime/tools/CommandLine.h"
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -40,18 +41,11 @@ void check(encast_status status, const encast_error &error,
 /// The log callback: prints errors and warnings.
 void printLog(void *data, encast_log_level level, const char *message);
 
-/// A decimal number in [least, most]; fails naming the option otherwise.
-int64_t parseNumber(const char *option, const char *text, int64_t least,
-                    int64_t most);
-
-/// The rest of the command line: one name; fails with `usage` otherwise.
-std::string onlyArgument(int argc, char **argv, int first, const char *usage);
-
-/// Fails for an option that getopt_long did not take.
-[[noreturn]] void failOption(char **argv, const char *usage);
-
 /// Prints `text` on standard output, and fails if it does not get there.
 void printOutput(const std::string &text);
+
+/// What printf would print.
+__attribute__((format(printf, 1, 2))) std::string text(const char *format, ...);
 
 /// JSON text, built member by member.
 class JsonWriter : public rapidjson::PrettyWriter<rapidjson::StringBuffer> {
@@ -114,18 +108,15 @@ struct DestroySession {
 using Model = std::unique_ptr<encast_model, CloseModel>;
 using Session = std::unique_ptr<encast_session, DestroySession>;
 
-/// Opens a model; `variant` may be empty. Fails with the library's message.
-Model openModel(const std::string &path, const std::string &variant,
-                bool hugePageWeights);
+/// Opens a model. Fails with the library's message.
+Model openModel(const ModelOptions &options);
 encast_model_info_t modelInfo(encast_model *model);
 encast_output_info outputInfo(encast_model *model, int64_t index);
-/// The index of an output by name, the default if `name` is empty; fails with
-/// the list of names.
-int64_t findOutput(encast_model *model, const std::string &path,
-                   const std::string &name);
+/// The index of the output that is asked for; fails with the list of names.
+int64_t findOutput(encast_model *model, const ModelOptions &options);
 /// A session that calls `progress`, which may be null, behind each layer.
-Session createSession(encast_model *model, const std::string &path,
-                      int64_t threads, int64_t memoryCap,
+Session createSession(encast_model *model, const ModelOptions &options,
+                      int64_t memoryCap,
                       encast_progress_function progress = nullptr,
                       void *progressData = nullptr);
 /// All rows of encast_session_step.

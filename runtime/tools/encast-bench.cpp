@@ -12,8 +12,6 @@
 #include "runtime/tools/ToolSupport.h"
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <getopt.h>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -27,11 +25,11 @@ constexpr const char *kUsage =
     "[--output NAME] [--variant NAME] [--huge-page-weights] [--steps] "
     "[--json FILE]";
 
-struct Options {
-  std::string model, output, variant, json;
+struct Options : ModelOptions {
+  std::string json;
   std::vector<int64_t> lengths;
-  int64_t batch = 1, threads = 0;
-  bool steps = false, hugePageWeights = false;
+  int64_t batch = 1;
+  bool steps = false;
 };
 
 std::vector<int64_t> parseLengths(const std::string &list) {
@@ -46,54 +44,18 @@ std::vector<int64_t> parseLengths(const std::string &list) {
 }
 
 Options parseOptions(int argc, char **argv) {
-  static const option table[] = {
-      {"lengths", required_argument, nullptr, 'l'},
-      {"batch", required_argument, nullptr, 'b'},
-      {"threads", required_argument, nullptr, 't'},
-      {"output", required_argument, nullptr, 'n'},
-      {"variant", required_argument, nullptr, 'v'},
-      {"huge-page-weights", no_argument, nullptr, 'w'},
-      {"steps", no_argument, nullptr, 's'},
-      {"json", required_argument, nullptr, 'j'},
-      {"help", no_argument, nullptr, 'h'},
-      {}};
   Options options;
-  opterr = 0;
-  for (int name; (name = getopt_long(argc, argv, "h", table, nullptr)) != -1;)
-    switch (name) {
-    case 'l':
-      options.lengths = parseLengths(optarg);
-      break;
-    case 'b':
-      options.batch = parseNumber("--batch", optarg, 1, 1000000);
-      break;
-    case 't':
-      options.threads = parseNumber("--threads", optarg, 0, 4096);
-      break;
-    case 'n':
-      options.output = optarg;
-      break;
-    case 'v':
-      options.variant = optarg;
-      break;
-    case 'w':
-      options.hugePageWeights = true;
-      break;
-    case 's':
-      options.steps = true;
-      break;
-    case 'j':
-      options.json = optarg;
-      break;
-    case 'h':
-      printOutput(std::string("usage: ") + kUsage + "\n");
-      exit(0);
-    default:
-      failOption(argv, kUsage);
-    }
-  options.model = onlyArgument(argc, argv, optind, kUsage);
-  if (options.lengths.empty())
-    fail(std::string("command line: --lengths is needed; usage: ") + kUsage);
+  std::string lengths;
+  CommandLine line(kUsage);
+  line.model(options);
+  line.text("lengths", lengths);
+  line.number("batch", options.batch, 1, 1000000);
+  line.flag("steps", options.steps);
+  line.text("json", options.json);
+  options.path = line.parse(argc, argv);
+  if (lengths.empty())
+    line.failFor("--lengths is needed");
+  options.lengths = parseLengths(lengths);
   return options;
 }
 
@@ -157,8 +119,8 @@ private:
 };
 
 Case::Case(const Options &options, encast_model *model, int64_t length)
-    : length(length), where(options.model),
-      session(createSession(model, options.model, options.threads, 0)) {
+    : length(length), where(options.path),
+      session(createSession(model, options, 0)) {
   encast_model_info_t info = modelInfo(model);
   if (length > info.max_tokens)
     fail("--lengths: " + std::to_string(length) +
@@ -172,7 +134,7 @@ Case::Case(const Options &options, encast_model *model, int64_t length)
     }
     offsets.push_back(ids.size());
   }
-  int64_t index = findOutput(model, options.model, options.output);
+  int64_t index = findOutput(model, options);
   output = outputInfo(model, index);
   rows.resize((output.per_token ? tokens() : options.batch) * output.columns);
   encast_error error = ENCAST_ERROR_INIT;
@@ -306,16 +268,6 @@ void Measurement::measure(int threads) {
     length->keepQuiet(quiet * best);
 }
 
-__attribute__((format(printf, 1, 2))) std::string text(const char *format,
-                                                       ...) {
-  char line[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  return line;
-}
-
 constexpr const char *kStepHeader =
     "   ms/thread   share      GF/s    limit ms  of limit\n";
 
@@ -370,7 +322,7 @@ std::string resultText(const Options &options, const Measurement &measured,
   const Case &first = *measured.cases[0];
   std::string result =
       text("%s: %s, variant %s, %d threads, batch %ld; peak of multiply-adds:",
-           options.model.c_str(), info.family, info.variant, first.threads,
+           options.path.c_str(), info.family, info.variant, first.threads,
            options.batch);
   const char *separator = "";
   for (const auto &peak : measured.allPeaks()) {
@@ -432,7 +384,7 @@ std::string resultJson(const Options &options, const Measurement &measured,
   JsonWriter json;
   json.StartObject();
   json.integer("schema", 1);
-  json.string("model", options.model.c_str());
+  json.string("model", options.path.c_str());
   json.string("artifact_id", info.artifact_id);
   json.string("variant", info.variant);
   json.integer("threads", measured.cases[0]->threads);
@@ -463,8 +415,7 @@ std::string resultJson(const Options &options, const Measurement &measured,
 int main(int argc, char **argv) {
   prepareProcess();
   Options options = parseOptions(argc, argv);
-  Model model =
-      openModel(options.model, options.variant, options.hugePageWeights);
+  Model model = openModel(options);
   encast_model_info_t info = modelInfo(model.get());
   std::optional<OutputFile> file; // fails before the measurement, not after it
   if (!options.json.empty())

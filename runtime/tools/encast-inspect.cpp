@@ -11,9 +11,7 @@
 #include "runtime/tools/KernelName.h"
 #include "runtime/tools/ToolSupport.h"
 #include <cinttypes>
-#include <cstdarg>
 #include <cstring>
-#include <getopt.h>
 #include <iterator>
 #include <map>
 #include <rapidjson/reader.h>
@@ -25,18 +23,6 @@ using runtime::ArtifactView;
 namespace {
 
 constexpr const char *kUsage = "encast-inspect MODEL.so [--json] [--verify]";
-
-__attribute__((format(printf, 1, 2))) std::string text(const char *format,
-                                                       ...) {
-  va_list arguments, again;
-  va_start(arguments, format);
-  va_copy(again, arguments);
-  std::string result(vsnprintf(nullptr, 0, format, arguments), ' ');
-  vsnprintf(result.data(), result.size() + 1, format, again);
-  va_end(again);
-  va_end(arguments);
-  return result;
-}
 
 const char *domainName(uint32_t domain) {
   static const char *const names[] = {
@@ -606,27 +592,11 @@ private:
 
 int main(int argc, char **argv) {
   prepareProcess();
-  static const option table[] = {{"json", no_argument, nullptr, 'j'},
-                                 {"verify", no_argument, nullptr, 'v'},
-                                 {"help", no_argument, nullptr, 'h'},
-                                 {}};
   bool asJson = false, verifies = false;
-  opterr = 0;
-  for (int name; (name = getopt_long(argc, argv, "h", table, nullptr)) != -1;)
-    switch (name) {
-    case 'j':
-      asJson = true;
-      break;
-    case 'v':
-      verifies = true;
-      break;
-    case 'h':
-      printOutput(std::string("usage: ") + kUsage + "\n");
-      return 0;
-    default:
-      failOption(argv, kUsage);
-    }
-  Artifact artifact(onlyArgument(argc, argv, optind, kUsage));
+  CommandLine line(kUsage);
+  line.flag("json", asJson);
+  line.flag("verify", verifies);
+  Artifact artifact(line.parse(argc, argv));
   if (verifies)
     artifact.verify();
   printOutput(asJson ? JsonText(artifact).make() : artifactText(artifact));

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <getopt.h>
 #include <optional>
 #include <unistd.h>
 
@@ -20,63 +19,22 @@ constexpr const char *kUsage =
     "[--stats FILE.json]";
 constexpr int64_t kMostTokens = 65536; ///< Of a batch, if no cap is given.
 
-struct Options {
-  std::string model, ids, out, output, variant, stats;
-  int64_t threads = 0, memoryCap = 0;
-  bool hugePageWeights = false;
+struct Options : ModelOptions {
+  std::string ids, out, stats;
+  int64_t memoryCap = 0;
 };
 
 Options parseOptions(int argc, char **argv) {
-  static const option table[] = {
-      {"ids", required_argument, nullptr, 'i'},
-      {"out", required_argument, nullptr, 'o'},
-      {"output", required_argument, nullptr, 'n'},
-      {"threads", required_argument, nullptr, 't'},
-      {"memory-cap", required_argument, nullptr, 'm'},
-      {"variant", required_argument, nullptr, 'v'},
-      {"huge-page-weights", no_argument, nullptr, 'w'},
-      {"stats", required_argument, nullptr, 's'},
-      {"help", no_argument, nullptr, 'h'},
-      {}};
   Options options;
-  opterr = 0;
-  for (int name; (name = getopt_long(argc, argv, "h", table, nullptr)) != -1;)
-    switch (name) {
-    case 'i':
-      options.ids = optarg;
-      break;
-    case 'o':
-      options.out = optarg;
-      break;
-    case 'n':
-      options.output = optarg;
-      break;
-    case 't':
-      options.threads = parseNumber("--threads", optarg, 0, 4096);
-      break;
-    case 'm':
-      options.memoryCap = parseNumber("--memory-cap", optarg, 1, INT64_MAX);
-      break;
-    case 'v':
-      options.variant = optarg;
-      break;
-    case 'w':
-      options.hugePageWeights = true;
-      break;
-    case 's':
-      options.stats = optarg;
-      break;
-    case 'h':
-      printOutput(std::string("usage: ") + kUsage + "\n" +
-                  "An artifact is code: load only what you trust.\n");
-      exit(0);
-    default:
-      failOption(argv, kUsage);
-    }
-  options.model = onlyArgument(argc, argv, optind, kUsage);
+  CommandLine line(kUsage);
+  line.model(options);
+  line.text("ids", options.ids);
+  line.text("out", options.out);
+  line.text("stats", options.stats);
+  line.number("memory-cap", options.memoryCap, 1, INT64_MAX);
+  options.path = line.parse(argc, argv);
   if (options.ids.empty() || options.out.empty())
-    fail(std::string("command line: --ids and --out are needed; usage: ") +
-         kUsage);
+    line.failFor("--ids and --out are needed");
   if (options.out == options.stats)
     fail("command line: --out and --stats name the same file, " + options.out);
   return options;
@@ -250,7 +208,7 @@ void Runner::pack() {
   encast_error error = ENCAST_ERROR_INIT;
   check(encast_session_reserve(session, tokensOf(largest), largest.lines,
                                outputBit, &error),
-        error, options.model);
+        error, options.path);
 }
 
 void Runner::addSteps() {
@@ -352,10 +310,9 @@ std::string statsJson(const Runner &runner, const IdsFile &file,
 int main(int argc, char **argv) {
   prepareProcess();
   Options options = parseOptions(argc, argv);
-  Model model =
-      openModel(options.model, options.variant, options.hugePageWeights);
+  Model model = openModel(options);
   encast_model_info_t info = modelInfo(model.get());
-  int64_t outputIndex = findOutput(model.get(), options.model, options.output);
+  int64_t outputIndex = findOutput(model.get(), options);
 
   std::string where = options.ids == "-" ? "stdin" : options.ids;
   IdsFile file;
@@ -370,9 +327,9 @@ int main(int argc, char **argv) {
 
   bool showsProgress = isatty(STDERR_FILENO);
   Progress progress;
-  Session session = createSession(
-      model.get(), options.model, options.threads, options.memoryCap,
-      showsProgress ? Progress::show : nullptr, &progress);
+  Session session =
+      createSession(model.get(), options, options.memoryCap,
+                    showsProgress ? Progress::show : nullptr, &progress);
   Runner runner(options, model.get(), session.get(), file, outputIndex);
   runner.pack();
   OutputFile out(options.out);
