@@ -12,6 +12,27 @@
 
 namespace encast::test {
 
+// What a sanitizer changes of a process.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ENCAST_HAS_TSAN 1
+#endif
+#if __has_feature(address_sanitizer)
+#define ENCAST_HAS_ASAN 1
+#endif
+#endif
+#if defined(ENCAST_HAS_TSAN) || defined(__SANITIZE_THREAD__)
+constexpr int kThreadsOfChild = 1; // no new thread in a forked child
+constexpr bool kHasShadowMemory = true;
+#else
+constexpr int kThreadsOfChild = 2;
+#if defined(ENCAST_HAS_ASAN) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kHasShadowMemory = true;
+#else
+constexpr bool kHasShadowMemory = false;
+#endif
+#endif
+
 /// An error with room for its message.
 struct Error : encast_error {
   Error() : encast_error(ENCAST_ERROR_INIT) {}

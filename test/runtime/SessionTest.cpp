@@ -97,26 +97,6 @@ private:
   std::thread thread;
 };
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define ENCAST_HAS_TSAN 1
-#endif
-#if __has_feature(address_sanitizer)
-#define ENCAST_HAS_ASAN 1
-#endif
-#endif
-#if defined(ENCAST_HAS_TSAN) || defined(__SANITIZE_THREAD__)
-constexpr int kThreadsOfChild = 1; // no new thread in a forked child
-constexpr bool kHasShadowMemory = true;
-#else
-constexpr int kThreadsOfChild = 2;
-#if defined(ENCAST_HAS_ASAN) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kHasShadowMemory = true;
-#else
-constexpr bool kHasShadowMemory = false;
-#endif
-#endif
-
 /// One wrong call and a piece of its message.
 struct BadRun {
   const char *name, *message;
