@@ -605,6 +605,15 @@ void LinearTiles::emitOtherSteps(int chunkSteps, bool epilogue) {
     rowBeside()();
 }
 
+/// `index` with its bits in reverse, below `count`, a power of two: so the
+/// first ones of a sequence are spread over it.
+static int reversedBits(size_t index, size_t count) {
+  size_t result = 0;
+  for (size_t bit = 1; bit < count; bit *= 2)
+    result = 2 * result + (index & bit ? 1 : 0);
+  return int(result);
+}
+
 /// The products of a step, with rows of an epilogue and prefetches between
 /// them. `beforeFirst` is called for each tile of sums before its first
 /// product.
@@ -621,7 +630,7 @@ void LinearTiles::emitStep(
         call(splitRows);
       });
     else
-      beside.push_back([=] { emitPrefetchUnit(int(unit)); });
+      beside.push_back([=] { emitPrefetchUnit(reversedBits(unit, units)); });
     for (; row < rows.size() * (unit + 1) / units; ++row)
       beside.push_back(rows[row]);
   }
@@ -693,9 +702,9 @@ void LinearTiles::emitPendingPointers() {
 void LinearTiles::emitRow(const Reg64 &sums, int row) {
   const Vec left = vec(0), right = vec(1);
   const int results = shape.gated ? 1 : 2;
-  const RegExp place = sums + size_t(row) * kSumRowBytes;
-  vmovups(left, vectorAt(place, 0));
-  vmovups(right, vectorAt(place, 1));
+  const RegExp sumRow = sums + size_t(row) * kSumRowBytes;
+  vmovups(left, vectorAt(sumRow, 0));
+  vmovups(right, vectorAt(sumRow, 1));
   if (shape.bias) {
     vaddps(left, left, vectorAt(bias, 0));
     vaddps(right, right, vectorAt(bias, 1));
@@ -706,14 +715,25 @@ void LinearTiles::emitRow(const Reg64 &sums, int row) {
   emitActivation(*this, shape.activation, lanes);
   if (shape.gated)
     vmulps(left, left, right);
-  if (shape.residual)
+  if (shape.residual) {
+    const RegExp place = residual + size_t(row * residualRowStride());
     for (int i = 0; i < results; ++i)
-      vaddps(vec(i), vec(i),
-             vectorAt(residual + size_t(row * residualRowStride()), i));
+      vaddps(vec(i), vec(i), vectorAt(place, i));
+    emitPrefetchOfNextPair(place);
+  }
   if (shape.cPlanes > 0)
     return emitPlanes(left, right, row);
+  emitPrefetchOfNextPair(c[0] + size_t(row * cRowStride()));
   for (int i = 0; i < results; ++i)
     vmovups(ptr[c[i] + size_t(row * cRowStride())], vec(i));
+}
+
+/// Fetches what the next pair of panels reads or writes in a row of f32. Rows
+/// lie far apart, in memory if there are many.
+void LinearTiles::emitPrefetchOfNextPair(const RegExp &place) {
+  const int lines = shape.gated ? 1 : 2;
+  for (int line = lines; line < 2 * lines; ++line)
+    prefetcht1(ptr[place + size_t(line * kCacheLine)]);
 }
 
 /// Stores the planes of a row of results; the columns of both panels adjoin.

@@ -49,7 +49,8 @@ const std::vector<PlaneProduct> &planeProducts(Arithmetic arithmetic);
 ///           first step: store the sums of the block before, begin with 0, c,
 ///                       or the sums of the chunk before
 ///           other steps, and beside them: the epilogue of the block before,
-///                       row by row; prefetch a share of the next pair
+///                       row by row; prefetch a share of the next pair of B,
+///                       and the next pair of c and residual in these rows
 ///
 /// Bf16x6 reads f32 weights. Beside the steps of a chunk it splits the next one
 /// into planes in the workspace, row of a tile by row of a tile, and fetches
@@ -126,6 +127,7 @@ private:
   void emitSplitRows();
   void emitPendingPointers();
   void emitRow(const Xbyak::Reg64 &sums, int row);
+  void emitPrefetchOfNextPair(const Xbyak::RegExp &place);
   void emitPlanes(const Vec &left, const Vec &right, int row);
   void emitDrain();
 
