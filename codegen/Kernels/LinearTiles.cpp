@@ -302,7 +302,7 @@ void LinearTiles::emitFirstSplit() {
   mov(source, local(B));
   for (int line = 0; line < kAheadBytes; line += kCacheLine)
     prefetcht1(ptr[source + line]);
-  mov(local(NextChunkBytes), chunks.front() * stepBytes());
+  mov(local(NextChunkBytes), chunkBytes(0));
   // As if the other place held the chunk before.
   lea(temp,
       ptr[finished + (kSplitOffset + kSplitChunkBytes - kFinishedOffset)]);
@@ -328,7 +328,7 @@ void LinearTiles::emitOtherPlace(const Reg64 &pointer) {
 
 /// Splits what is left of the chunk behind this one, and goes there.
 void LinearTiles::emitSplitRest() {
-  mov(splitCount, kSplitChunkSteps * 2 * kTileRows);
+  mov(splitCount, int64_t(kSplitChunkSteps) * 2 * kTileRows);
   call(splitRows);
   emitOtherPlace(temp);
   mov(local(ChunkB), temp);
@@ -351,7 +351,7 @@ void LinearTiles::emitSplitRows() {
   }
   for (int i = 0; i < kSplitPlanes; ++i) {
     vcvtne2ps2bf16(plane, halves[1], halves[0]);
-    vmovups(ptr[target + i * kSplitPlaneBytes], plane);
+    vmovups(ptr[target + size_t(i) * kSplitPlaneBytes], plane);
     if (i + 1 == kSplitPlanes)
       break;
     vpermw(rounded[0] | highWords | T_z, leftWords, plane);
@@ -430,7 +430,7 @@ void LinearTiles::emitNextChunkBytes(size_t first, size_t behind) {
     return;
   Label known;
   const bool last = behind == chunks.size();
-  mov(local(NextChunkBytes), chunks[last ? 0 : behind] * stepBytes());
+  mov(local(NextChunkBytes), chunkBytes(last ? 0 : behind));
   if (last) {
     cmp(local(PanelsLeft), 2);
     jne(known);
@@ -438,7 +438,7 @@ void LinearTiles::emitNextChunkBytes(size_t first, size_t behind) {
   } else if (behind - first > 1 && chunks[behind] != chunks[first]) {
     cmp(local(ChunksLeft), 1);
     je(known);
-    mov(local(NextChunkBytes), chunks[first] * stepBytes());
+    mov(local(NextChunkBytes), chunkBytes(first));
   }
   L(known);
 }

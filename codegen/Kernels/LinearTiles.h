@@ -93,6 +93,9 @@ private:
   // Bytes of a step of B, in memory, of a plane of A, and from a row to the
   // next.
   int stepBytes() const;
+  int64_t chunkBytes(size_t chunk) const {
+    return int64_t(chunks[chunk]) * stepBytes();
+  }
   int64_t planeBytes() const { return 2 * planeStride(shape.k); }
   int64_t aRowStride() const { return 2 * shape.lda; }
   int64_t cRowStride() const { return (shape.cPlanes ? 2 : 4) * shape.ldc; }
