@@ -55,7 +55,8 @@ public:
     SmallVector<OpOperand *, 2> kept;
     if (op)
       kept = operandsOfAllRows(op);
-    if (!op || fullRows.contains(op) || (!isRowByRow(op) && kept.empty()))
+    if (!op || (fullRows.contains(op) && !isNormOfTail(op)) ||
+        (!isRowByRow(op) && kept.empty()))
       return selected = SelectRowsOp::create(b, value.getLoc(), type, value,
                                              nameOf(op), IntegerAttr());
     SmallVector<Value> operands;
@@ -77,16 +78,25 @@ public:
 private:
   OpBuilder &b;
   llvm::SetVector<Operation *> fullRows; ///< Needed for all rows in any case.
+  DenseSet<Operation *> tail;            ///< Reads the same rows.
   DenseMap<Value, Value> clones;
   bool sawOtherRows = false;
+
+  /// Whether an operation normalizes what the tail reads anyway: computed once
+  /// more, it need not be kept for all rows.
+  bool isNormOfTail(Operation *op) {
+    return isa<LayerNormOp, RmsNormOp>(op) &&
+           llvm::any_of(op->getOperand(0).getUsers(), [&](Operation *user) {
+             return tail.contains(user) && !fullRows.contains(user);
+           });
+  }
 
   /// Collects what keys, values and neighbours of the tail are computed from.
   void findFullRows(Value value) {
     SmallVector<Operation *> work = {value.getDefiningOp()};
-    DenseSet<Operation *> seen;
     while (!work.empty()) {
       Operation *op = work.pop_back_val();
-      if (!op || fullRows.contains(op) || !seen.insert(op).second)
+      if (!op || fullRows.contains(op) || !tail.insert(op).second)
         continue;
       SmallVector<OpOperand *, 2> kept = operandsOfAllRows(op);
       if (kept.empty() && !isRowByRow(op))

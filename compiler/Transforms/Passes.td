@@ -114,6 +114,7 @@ def DemandRowsPass : Pass<"encoder-demand-rows", "::mlir::func::FuncOp"> {
     %d = encoder.either all %h selected %t : ...
     %0 = encoder.first %d : ...
     ```
+    A norm of what the tail reads anyway is computed for both.
     The tail for all rows stays only if an output may need it. Outputs that need
     all rows in any case (pooling over tokens) are marked `all_rows`.
   }];

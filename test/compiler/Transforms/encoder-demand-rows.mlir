@@ -84,16 +84,17 @@ func.func @rotated_queries(%x: !rows) {
 }
 
 // A convolution reads neighbours, so what it sums stays for all rows; its scale
-// and all behind it are computed for selected rows.
+// and all behind it are computed for selected rows. The norm is computed for both,
+// as the tail reads its input, the residual, anyway.
 // CHECK-LABEL: func.func @short_convolution
 //  CHECK-SAME:   (%[[X:.*]]: tensor<?x8xf32>)
 //  CHECK-NEXT:   %[[N:.*]] = encoder.rms_norm %[[X]], @g
 //  CHECK-NEXT:   %[[G:.*]] = encoder.linear %[[N]], @w gate @w {name = "input"} : tensor<?x8xf32> ->
-//  CHECK-NEXT:   %[[SN:.*]] = encoder.select_rows %[[N]]
+//  CHECK-NEXT:   %[[SX:.*]] = encoder.select_rows %[[X]]
+//  CHECK-NEXT:   %[[SN:.*]] = encoder.rms_norm %[[SX]], @g
 //  CHECK-NEXT:   %[[SCALE:.*]] = encoder.linear %[[SN]], @w {name = "scale"}
 //  CHECK-NEXT:   %[[C:.*]] = encoder.short_conv %[[G]], @conv : tensor<?x8xf32> -> tensor<?x8xf32, #encoder.rows<selected>>
 //  CHECK-NEXT:   %[[M:.*]] = encoder.multiply %[[SCALE]], %[[C]] : tensor<?x8xf32, #encoder.rows<selected>>
-//  CHECK-NEXT:   %[[SX:.*]] = encoder.select_rows %[[X]]
 //  CHECK-NEXT:   encoder.linear %[[M]], @w residual %[[SX]]
 //  CHECK-NEXT:   encoder.first
 func.func @short_convolution(%x: !rows) {
@@ -103,6 +104,20 @@ func.func @short_convolution(%x: !rows) {
   %s = encoder.linear %n, @w {name = "scale"} : !rows -> !rows
   %m = encoder.multiply %s, %c : !rows
   %o = encoder.linear %m, @w residual %x : !rows : !rows -> !rows
+  %f = encoder.first %o : !rows -> !sequences
+  encoder.output "cls" %f : !sequences
+  return
+}
+
+// The tail reads nothing but the norm: its rows are selected.
+// CHECK-LABEL: func.func @norm_alone
+//       CHECK:   %[[N:.*]] = encoder.layer_norm
+//       CHECK:   %[[S:.*]] = encoder.select_rows %[[N]]
+//  CHECK-NEXT:   encoder.attention %[[S]], %[[N]], %[[N]] {{.*}} : tensor<?x8xf32, #encoder.rows<selected>>
+func.func @norm_alone(%x: !rows) {
+  %n = encoder.layer_norm %x, @g epsilon 1.0e-5 : !rows
+  %a = encoder.attention %n, %n, %n heads 2 scale 0.5 : !rows, !rows
+  %o = encoder.linear %a, @w residual %n : !rows : !rows -> !rows
   %f = encoder.first %o : !rows -> !sequences
   encoder.output "cls" %f : !sequences
   return
