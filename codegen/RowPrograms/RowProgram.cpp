@@ -107,7 +107,11 @@ Value RowProgram::load(Value memref, Columns at, Value row) {
     loaded = vector::LoadOp::create(b, type, memref, indices);
   if (element.isF32())
     return loaded;
-  return arith::ExtFOp::create(b, vectorType, loaded);
+  if (!element.isInteger(16))
+    return arith::ExtFOp::create(b, vectorType, loaded);
+  Value bits = arith::ExtUIOp::create(b, integersType, loaded);
+  return vector::BitCastOp::create(
+      b, vectorType, arith::ShLIOp::create(b, bits, integers(16)));
 }
 
 void RowProgram::store(Value value, Value memref, Columns at) {

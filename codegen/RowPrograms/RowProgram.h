@@ -79,8 +79,8 @@ public:
                  ValueRange values,
                  llvm::function_ref<Values(Value, ValueRange)> body);
 
-  /// Loads 16 columns as f32, zero where the mask is off. `row` comes before
-  /// the column if the memref has rows.
+  /// Loads 16 columns as f32, zero where the mask is off; i16 are the bits of
+  /// bf16. `row` comes before the column if the memref has rows.
   Value load(Value memref, Columns at, Value row = {});
   void store(Value value, Value memref, Columns at);
 

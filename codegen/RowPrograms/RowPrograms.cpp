@@ -241,13 +241,18 @@ func::FuncOp encast::getShortConv(ModuleOp module, int64_t channels,
                                   const ShortConvOptions &options) {
   MLIRContext *context = module.getContext();
   Type row = rowType(context, channels);
+  // As integers: LLVM makes scalars of bf16 behind a mask, and calls a library.
+  Type tokens = options.bf16Input
+                    ? MemRefType::get(channels, IntegerType::get(context, 16))
+                    : row;
   std::string name = llvm::formatv(
-      "short_conv_{0}{1}{2}{3}", channels, options.hasBias ? "_bias" : "",
-      options.hasScale ? "_scale" : "", outputSuffix(options.output));
+      "short_conv_{0}{1}{2}{3}{4}", channels, options.bf16Input ? "_bf16" : "",
+      options.hasBias ? "_bias" : "", options.hasScale ? "_scale" : "",
+      outputSuffix(options.output));
   SmallVector<Argument> arguments = {
-      {"previous", row},
-      {"x", row},
-      {"next", row},
+      {"previous", tokens},
+      {"x", tokens},
+      {"next", tokens},
       {"position", MemRefType::get(2, IntegerType::get(context, 32))},
       {"weight", MemRefType::get({3, channels}, Float32Type::get(context))}};
   if (options.hasBias)

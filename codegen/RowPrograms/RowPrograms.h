@@ -171,6 +171,7 @@ mlir::func::FuncOp getHeads(mlir::ModuleOp module, int64_t heads,
                             int64_t headSize, const HeadsOptions &options);
 
 struct ShortConvOptions {
+  bool bf16Input = false;
   bool hasBias = false;
   bool hasScale = false;
   RowOutput output;
@@ -182,7 +183,8 @@ struct ShortConvOptions {
 ///     sum = fma(w[2], next, fma(w[1], x, w[0] * previous))
 ///     y = (sum + bias) * scale
 ///
-/// previous, x, next, bias and scale are memref<channels x f32>, y as `output`
+/// bias and scale are memref<channels x f32>, previous, x and next as well, or
+/// memref<channels x i16> of bf16 bits if bf16Input; y is as `output`
 /// says; weight is memref<3 x channels x f32>, that is [channels, 1, 3] of
 /// checkpoints transposed (concat of its slice_columns from 0, 1 and 2), which
 /// saves the shuffles of loads with stride 3. position is memref<2 x i32>: the

@@ -407,14 +407,19 @@ Arithmetic KernelBuilder::chooseArithmetic(AttentionOp op) {
   return wanted;
 }
 
-/// The bf16 planes that all readers of a value want; 0 if any wants f32.
+/// The bf16 planes that all readers of a value want; 0 if any wants f32. A
+/// convolution takes one where more would say nothing more: from products of
+/// bf16.
 int64_t KernelBuilder::wantedPlanes(Value value) {
   int64_t planes = -1;
+  Operation *op = value.getDefiningOp();
   for (Operation *user : value.getUsers()) {
     auto linear = dyn_cast<LinearOp>(user);
     int64_t wanted = 0;
     if (linear && linear.getInput() == value && linear.getResidual() != value)
       wanted = activationPlanes(arithmetics.lookup(linear));
+    else if (isa<ShortConvOp>(user))
+      wanted = arithmetics.lookup(op) == Arithmetic::Bf16;
     if (planes >= 0 && planes != wanted)
       return 0;
     planes = wanted;
@@ -889,6 +894,7 @@ void KernelBuilder::lowerConv(ShortConvOp op, MultiplyOp multiply) {
   if (op.getBiasAttr())
     weights.push_back(op.getBiasAttr());
   ShortConvOptions options;
+  options.bf16Input = kernel::getPlanes(op.getInput()) != 0;
   options.hasBias = op.getBiasAttr() != nullptr;
   options.hasScale = scale != nullptr;
   options.output.planes = static_cast<int>(planes);

@@ -275,16 +275,17 @@ TEST_P(RowProgramsTest, ShortConvReadsNeighboursOfItsSequenceAlone) {
     ShortConvOptions options;
     options.hasBias = number & 1;
     options.hasScale = number & 2;
-    options.output.planes = number >> 2;
+    options.output.planes = number >> 2 & 3;
+    options.bf16Input = number & 16;
     return options;
   };
   Programs programs(GetParam(), [&](ModuleOp module) {
     for (int64_t size : fewSizes())
-      for (int number = 0; number < 16; ++number)
+      for (int number = 0; number < 32; ++number)
         getShortConv(module, size, options(number));
   });
   // Reading it is an error.
-  float *nowhere = reinterpret_cast<float *>(8);
+  void *nowhere = reinterpret_cast<void *>(8);
   for (int64_t size : fewSizes())
     for (const ConvToken &token : kConvTokens) {
       bool first = token.position == 0, last = token.next == 0;
@@ -292,17 +293,32 @@ TEST_P(RowProgramsTest, ShortConvReadsNeighboursOfItsSequenceAlone) {
           next(randomRow(size, 3)), weight(randomRow(3 * size, 4)),
           bias(randomRow(size, 5)), scale(randomRow(size, 6));
       GuardedRow<int32_t> position({token.position, token.next});
-      float *before = first ? nowhere : previous.data();
-      float *behind = last ? nowhere : next.data();
-      for (int number = 0; number < 16; ++number) {
+      // The first terms, and what they stand for.
+      auto narrowed = [&](const Row &row) {
+        std::vector<uint16_t> terms = toPlanes(row.values(), 1);
+        terms.resize(size);
+        return GuardedRow<uint16_t>(terms);
+      };
+      auto widened = [](GuardedRow<uint16_t> &row) {
+        std::vector<float> values;
+        for (uint16_t term : row.values())
+          values.push_back(fromBF16(term));
+        return Row(values);
+      };
+      GuardedRow<uint16_t> previous16(narrowed(previous)), x16(narrowed(x)),
+          next16(narrowed(next));
+      Row previousWide(widened(previous16)), xWide(widened(x16)),
+          nextWide(widened(next16));
+      for (int number = 0; number < 32; ++number) {
         ShortConvOptions o = options(number);
         std::vector<float> expected;
         Expected near;
         for (int64_t i = 0; i < size; ++i) {
           const float *w = weight.data();
-          float a = first ? 0 : previous.data()[i];
-          float c = last ? 0 : next.data()[i];
-          float b = x.data()[i];
+          float a =
+              first ? 0 : (o.bf16Input ? previousWide : previous).data()[i];
+          float c = last ? 0 : (o.bf16Input ? nextWide : next).data()[i];
+          float b = (o.bf16Input ? xWide : x).data()[i];
           float sum =
               std::fma(w[2 * size + i], c, std::fma(w[size + i], b, w[i] * a));
           double exact = double(w[i]) * a + double(w[size + i]) * b +
@@ -324,13 +340,20 @@ TEST_P(RowProgramsTest, ShortConvReadsNeighboursOfItsSequenceAlone) {
           near.bound.push_back(1.01 * 5 * kRounding * magnitude);
         }
         std::string name =
-            sized("short_conv", size) + (o.hasBias ? "_bias" : "") +
-            (o.hasScale ? "_scale" : "") +
+            sized("short_conv", size) + (o.bf16Input ? "_bf16" : "") +
+            (o.hasBias ? "_bias" : "") + (o.hasScale ? "_scale" : "") +
             (o.output.planes ? sized("_planes", o.output.planes) : "");
         auto call = [&](auto *y) {
           auto run = [&](auto... more) {
-            programs.call(name, before, x.data(), behind, position.data(),
-                          weight.data(), more..., y);
+            auto read = [&](void *before, void *at, void *behind) {
+              programs.call(name, first ? nowhere : before, at,
+                            last ? nowhere : behind, position.data(),
+                            weight.data(), more..., y);
+            };
+            if (o.bf16Input)
+              read(previous16.data(), x16.data(), next16.data());
+            else
+              read(previous.data(), x.data(), next.data());
           };
           if (o.hasBias && o.hasScale)
             run(bias.data(), scale.data());
@@ -356,10 +379,9 @@ TEST_P(RowProgramsTest, ShortConvReadsNeighboursOfItsSequenceAlone) {
       // In place of the scale.
       Row y(std::vector<float>(size, -7));
       std::string name = sized("short_conv", size) + "_scale";
-      programs.call(name, before, x.data(), behind, position.data(),
-                    weight.data(), scale.data(), y.data());
-      programs.call(name, before, x.data(), behind, position.data(),
-                    weight.data(), scale.data(), scale.data());
+      for (float *target : {y.data(), scale.data()})
+        programs.call(name, previous.data(), x.data(), next.data(),
+                      position.data(), weight.data(), scale.data(), target);
       ASSERT_EQ(bitsOf(scale.values()), bitsOf(y.values())) << name;
     }
 }

@@ -314,3 +314,46 @@ module {
     encoder.yield %0 : tensor<64xf32>
   }
 }
+
+// -----
+
+!rows = tensor<?x64xf32>
+
+// A convolution reads one plane of what products of bf16 made; what multiplies it
+// does not cross a step and stays f32. From other arithmetic it reads f32.
+// CHECK-LABEL: module attributes
+//       CHECK:   %[[G:.*]] = kernel.linear {{.*}} {name = "input"} : tensor<?x1x64xbf16> -> tensor<?x1x64xbf16>
+//       CHECK:   %[[S:.*]] = kernel.linear {{.*}} {name = "scale"} : tensor<?x1x64xbf16> -> tensor<?x64xf32>
+//  CHECK-NEXT:   %[[C:.*]] = kernel.short_conv @short_conv_64_bf16_scale_planes_2(%[[G]] at %{{.*}} scale %[[S]] : tensor<?x64xf32>{{.*}} : tensor<?x1x64xbf16> -> tensor<?x2x64xbf16>
+//  CHECK-NEXT:   %[[E:.*]] = kernel.linear {{.*}}(%[[C]], {{.*}} {name = "exact"} : tensor<?x2x64xbf16> -> tensor<?x64xf32>
+//  CHECK-NEXT:   kernel.short_conv @short_conv_64(%[[E]] at
+//
+// FMA-LABEL: module attributes
+//       FMA:   kernel.short_conv @short_conv_64_scale(%{{.*}} : tensor<?x64xf32> -> tensor<?x64xf32>
+module {
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %x = encoder.embedding %ids in [@words] : tensor<?xi32> -> !rows
+    %g = encoder.linear %x, @w precision bf16 {name = "input"} : !rows -> !rows
+    %s = encoder.linear %x, @w precision bf16 {name = "scale"} : !rows -> !rows
+    %c = encoder.short_conv %g, @conv : !rows -> !rows
+    %m = encoder.multiply %c, %s : !rows
+    %e = encoder.linear %m, @w precision bf16x3 {name = "exact"} : !rows -> !rows
+    %d = encoder.short_conv %e, @conv : !rows -> !rows
+    %p = encoder.pick %d : !rows -> tensor<?x64xf32, #encoder.rows<picked>>
+    encoder.output "tokens" %p : tensor<?x64xf32, #encoder.rows<picked>>
+    return
+  }
+  encoder.weight @words : tensor<5x64xf32> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<5x64xf32>
+    encoder.yield %0 : tensor<5x64xf32>
+  }
+  encoder.weight @w : tensor<64x64xf32> {
+    %0 = encoder.tensor "w" in "model.safetensors" : tensor<64x64xf32>
+    encoder.yield %0 : tensor<64x64xf32>
+  }
+  encoder.weight @conv : tensor<64x1x3xf32> {
+    %0 = encoder.tensor "conv" in "model.safetensors" : tensor<64x1x3xf32>
+    encoder.yield %0 : tensor<64x1x3xf32>
+  }
+}
