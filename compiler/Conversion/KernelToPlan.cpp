@@ -279,7 +279,6 @@ static Value completeSum(Value value) {
 SlotOp PlanBuilder::addSlot(const Twine &name, SlotKind kind) {
   auto slot = SlotOp::create(b, module.getLoc(), name.str(), kind,
                              /*rows=*/DomainAttr(), /*row_bytes=*/IntegerAttr(),
-                             /*colour=*/IntegerAttr(),
                              /*offset=*/IntegerAttr(), /*index=*/IntegerAttr());
   symbols.insert(slot, b.getInsertionPoint());
   return slot;

@@ -10,6 +10,7 @@
 #include "encast_abi.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/JSON.h"
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -220,14 +221,12 @@ static FailureOr<uint64_t> outputMask(Operation *op, int64_t mask) {
   return static_cast<uint64_t>(mask);
 }
 
-static FailureOr<ArtifactForm> makeForm(plan::SlotOp slot) {
-  FailureOr<uint64_t> outputs = outputMask(slot, slot.getOutputs());
-  if (failed(outputs))
-    return failure();
+/// What a slot asks for of a colour, which is `bytes` of each of its rows.
+static ArtifactForm makeForm(plan::SlotOp slot, uint64_t outputs,
+                             int64_t colour, int64_t bytes) {
   ArtifactForm form{};
-  int64_t bytes = *slot.getRowBytes();
-  form.colour = *slot.getColour();
-  form.outputs = *outputs;
+  form.colour = static_cast<uint32_t>(colour);
+  form.outputs = outputs;
   switch (*slot.getRows()) {
   case plan::Domain::Selected: // At most every token and every first one again.
     form.bytesPerToken = bytes;
@@ -289,42 +288,74 @@ static FailureOr<ArtifactStep> makeStep(plan::StepOp op) {
   return step;
 }
 
-/// Slots, and the forms of the arena: each slot there has a colour, and there
-/// is no colour without slots.
+/// The offsets where slots of the arena begin or end, and behind each of them
+/// the number of its colour: that of the bytes up to the next offset, -1 if no
+/// slot has these.
+static FailureOr<std::map<int64_t, int64_t>>
+findColours(ArrayRef<plan::SlotOp> slots) {
+  std::map<int64_t, int64_t> colours;
+  for (plan::SlotOp slot : slots) {
+    if (slot.getKind() != plan::SlotKind::Arena)
+      continue;
+    if (!slot.getOffset())
+      return slot.emitOpError("has no offset");
+    colours[*slot.getOffset()] = -1;
+    colours[*slot.getOffset() + *slot.getRowBytes()] = -1;
+  }
+  for (plan::SlotOp slot : slots)
+    if (slot.getKind() == plan::SlotKind::Arena)
+      for (auto at = colours.find(*slot.getOffset());
+           at->first < *slot.getOffset() + *slot.getRowBytes(); ++at)
+        at->second = 0;
+  int64_t count = 0;
+  for (auto &[offset, colour] : colours)
+    if (colour == 0)
+      colour = count++;
+  return colours;
+}
+
+/// Slots, and the forms of the arena: a slot takes the colours between its
+/// first byte of a row and its last, which follow each other.
 static LogicalResult makeSlots(ModuleOp module, ArtifactVariant &variant) {
   auto outputs = module.getOps<kernel::OutputOp>();
   int64_t outputCount = std::distance(outputs.begin(), outputs.end());
-  std::set<int64_t> colours;
-  for (plan::SlotOp slot : collectSlots(module)) {
+  auto slots = collectSlots(module);
+  FailureOr<std::map<int64_t, int64_t>> colours = findColours(slots);
+  if (failed(colours))
+    return failure();
+  for (const auto &[offset, colour] : *colours)
+    variant.colours += colour >= 0;
+  for (plan::SlotOp slot : slots) {
     bool arena = slot.getKind() == plan::SlotKind::Arena;
-    if (arena && !slot.getColour())
-      return slot.emitOpError("has no colour");
     int64_t index = slot.getIndex().value_or(0);
     if (index >= outputCount)
       return slot.emitOpError()
              << "is output " << index << " of " << outputCount;
+    auto first = colours->end();
+    if (arena)
+      first = colours->find(*slot.getOffset());
     variant.slots.push_back(
         {slot.getSymName().str(), static_cast<uint32_t>(slot.getKind()),
-         static_cast<uint32_t>(arena ? *slot.getColour() : index)});
+         static_cast<uint32_t>(arena ? first->second : index)});
     if (!arena)
       continue;
-    FailureOr<ArtifactForm> form = makeForm(slot);
-    if (failed(form))
+    FailureOr<uint64_t> mask = outputMask(slot, slot.getOutputs());
+    if (failed(mask))
       return failure();
-    colours.insert(form->colour);
-    // Many slots of a colour ask for the same.
-    bool known = llvm::any_of(variant.forms, [&](const ArtifactForm &other) {
-      return other.colour == form->colour && other.outputs == form->outputs &&
-             other.bytesPerToken == form->bytesPerToken &&
-             other.bytesPerSequence == form->bytesPerSequence;
-    });
-    if (!known)
-      variant.forms.push_back(*form);
+    int64_t end = *slot.getOffset() + *slot.getRowBytes();
+    for (auto at = first; at->first < end; ++at) {
+      ArtifactForm form =
+          makeForm(slot, *mask, at->second, std::next(at)->first - at->first);
+      // Many slots of a colour ask for the same.
+      bool known = llvm::any_of(variant.forms, [&](const ArtifactForm &other) {
+        return other.colour == form.colour && other.outputs == form.outputs &&
+               other.bytesPerToken == form.bytesPerToken &&
+               other.bytesPerSequence == form.bytesPerSequence;
+      });
+      if (!known)
+        variant.forms.push_back(form);
+    }
   }
-  variant.colours = colours.size();
-  if (!colours.empty() && *colours.rbegin() >= int64_t(colours.size()))
-    return module.emitError() << "has slots of colour " << *colours.rbegin()
-                              << ", but only " << colours.size() << " colours";
   return success();
 }
 

@@ -1,4 +1,4 @@
-//===- AssignMemory.cpp - colours of the arena, offsets in blocks ---------===//
+//===- AssignMemory.cpp - offsets in the arena, in blocks, in workspaces --===//
 
 #include "compiler/Transforms/Passes.h"
 #include "compiler/Transforms/PlanUses.h"
@@ -55,12 +55,13 @@ struct ArenaLifetime {
     if (last.step != visit.step)
       last = visit;
   }
-  /// Whether a slot that lives from `next` on may take this one's memory: it
-  /// begins in a later step, or in a later call if rows stay where they are.
-  bool endsBefore(const ArenaLifetime &next, bool sameRows) const {
-    if (last.step != next.first.step)
-      return last.step < next.first.step;
-    return sameRows && last.ownRows && next.first.ownRows &&
+  bool overlaps(const ArenaLifetime &other) const {
+    return first.step <= other.last.step && other.first.step <= last.step;
+  }
+  /// Whether `next` may be written row by row over what this one leaves in the
+  /// step of both, as long as rows lie at the same place.
+  bool handsOverTo(const ArenaLifetime &next) const {
+    return last.step == next.first.step && last.ownRows && next.first.ownRows &&
            last.lastCall < next.first.firstCall;
   }
 };
@@ -119,7 +120,7 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
           std::max(blockBytes, assignOffsets(block, step.getMaxRows()));
       ++place;
     }
-    assignColours(arena);
+    assignArenaOffsets(arena);
     OpBuilder b(module.getContext());
     for (auto memory : llvm::make_early_inc_range(module.getOps<MemoryOp>()))
       memory.erase();
@@ -162,50 +163,89 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
     return total;
   }
 
-  /// Greedy in the order of the first step, which is optimal for intervals of
-  /// one size; large slots first, so that small ones do not take their colour.
-  /// Of the free colours the one is taken whose rows are closest in size.
-  static void assignColours(const ArenaLifetimes &slots) {
-    struct Wanted {
-      SlotOp slot;
-      ArenaLifetime lifetime;
-      int64_t number;
-      int64_t rowBytes() { return *slot.getRowBytes(); }
-    };
-    struct Colour {
-      Wanted last;
-      int64_t rowBytes;
-    };
-    SmallVector<Colour> colours;
-    SmallVector<Wanted> order;
-    for (const auto &[op, lifetime] : slots)
-      order.push_back(
-          {cast<SlotOp>(op), lifetime, static_cast<int64_t>(order.size())});
-    auto key = [](Wanted &wanted) {
-      return std::tuple(wanted.lifetime.first.step,
-                        wanted.lifetime.first.firstCall, -wanted.rowBytes(),
-                        wanted.number);
-    };
-    llvm::sort(order, [&](Wanted &a, Wanted &b) { return key(a) < key(b); });
-    for (Wanted &wanted : order) {
-      int64_t rowBytes = wanted.rowBytes();
-      Colour *best = nullptr;
-      for (Colour &colour : colours) {
-        bool sameRows = colour.last.rowBytes() == rowBytes &&
-                        colour.last.slot.getRows() == wanted.slot.getRows();
-        if (colour.last.lifetime.endsBefore(wanted.lifetime, sameRows) &&
-            (!best || std::abs(colour.rowBytes - rowBytes) <
-                          std::abs(best->rowBytes - rowBytes)))
-          best = &colour;
+  /// Slots that follow each other in the same memory, row by row.
+  struct Chain {
+    SmallVector<SlotOp> slots;
+    ArenaLifetime lifetime;
+    int64_t rowBytes, offset;
+    int64_t mostBytes; ///< Of a row of all that live in one of its steps.
+    size_t number;     ///< In the order of the first use.
+  };
+
+  static SmallVector<Chain> findChains(const ArenaLifetimes &slots) {
+    SmallVector<Chain> chains;
+    for (const auto &entry : slots) {
+      auto slot = cast<SlotOp>(entry.first);
+      const ArenaLifetime &lifetime = entry.second;
+      auto *before = llvm::find_if(chains, [&](const Chain &chain) {
+        return chain.rowBytes == *slot.getRowBytes() &&
+               chain.lifetime.handsOverTo(lifetime);
+      });
+      if (before == chains.end()) {
+        chains.push_back(
+            {{slot}, lifetime, *slot.getRowBytes(), 0, 0, chains.size()});
+        continue;
       }
-      if (!best) {
-        colours.push_back({wanted, 0});
-        best = &colours.back();
-      }
-      best->last = wanted;
-      best->rowBytes = std::max(best->rowBytes, rowBytes);
-      wanted.slot.setColour(best - colours.begin());
+      before->slots.push_back(slot);
+      before->lifetime.last = lifetime.last;
     }
+    for (Chain &chain : chains)
+      for (int64_t step = chain.lifetime.first.step;
+           step <= chain.lifetime.last.step; ++step) {
+        int64_t bytes = 0;
+        for (const Chain &other : chains)
+          if (other.lifetime.first.step <= step &&
+              step <= other.lifetime.last.step)
+            bytes += other.rowBytes;
+        chain.mostBytes = std::max(chain.mostBytes, bytes);
+      }
+    return chains;
+  }
+
+  /// Places each chain at the lowest offset where it fits between those that
+  /// live at the same time. Returns the bytes of a row of the arena.
+  static int64_t placeInOrder(MutableArrayRef<Chain> chains) {
+    SmallVector<const Chain *> placed; // By ascending offset.
+    int64_t total = 0;
+    for (Chain &chain : chains) {
+      chain.offset = 0;
+      for (const Chain *other : placed)
+        if (other->lifetime.overlaps(chain.lifetime) &&
+            other->offset < chain.offset + chain.rowBytes)
+          chain.offset =
+              std::max(chain.offset, other->offset + other->rowBytes);
+      auto *behind = llvm::find_if(placed, [&](const Chain *other) {
+        return other->offset > chain.offset;
+      });
+      placed.insert(behind, &chain);
+      total = std::max(total, chain.offset + chain.rowBytes);
+    }
+    return total;
+  }
+
+  /// Offsets in a row of the arena. No order of placing is best for every
+  /// model: the largest first, or those first that live where most is alive.
+  static void assignArenaOffsets(const ArenaLifetimes &slots) {
+    auto sizeOf = [](const Chain &chain) {
+      // Of sequences there are fewer than of tokens.
+      bool perToken =
+          SlotOp(chain.slots.front()).getRows() != Domain::Sequences;
+      return std::tuple(!perToken, -chain.rowBytes, chain.number);
+    };
+    SmallVector<Chain> bySize = findChains(slots);
+    llvm::sort(bySize, [&](const Chain &a, const Chain &b) {
+      return sizeOf(a) < sizeOf(b);
+    });
+    SmallVector<Chain> byStep = bySize;
+    llvm::sort(byStep, [&](const Chain &a, const Chain &b) {
+      return std::tuple(-a.mostBytes, sizeOf(a)) <
+             std::tuple(-b.mostBytes, sizeOf(b));
+    });
+    int64_t bytesBySize = placeInOrder(bySize);
+    bool isShorter = placeInOrder(byStep) < bytesBySize;
+    for (const Chain &chain : isShorter ? byStep : bySize)
+      for (SlotOp slot : chain.slots)
+        slot.setOffset(chain.offset);
   }
 };
 

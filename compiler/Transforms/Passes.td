@@ -161,18 +161,19 @@ def TileRowsPass : Pass<"plan-tile-rows", "::mlir::ModuleOp"> {
 }
 
 def AssignMemoryPass : Pass<"plan-assign-memory", "::mlir::ModuleOp"> {
-  let summary = "give slots colours of the arena and offsets in blocks";
+  let summary = "give slots offsets in the arena, in blocks, in workspaces";
   let description = [{
-    Interval colouring: two slots of the arena share a colour if one is read for
-    the last time in a step before the other is written, or in the same step by
-    an earlier call, where both touch the rows of their block only. Block slots
-    share bytes likewise within their step. Workspaces start at 0, because only
-    one call uses them at a time.
+    Two slots of the arena may have the same bytes of a row if one is read for the
+    last time in a step before the other is written; and all of them, if that is
+    in the same step by an earlier call, where both touch the rows of their block
+    only. A row is seldom longer than what lives in one step: the better of two
+    orders of placing is taken. Block slots share bytes likewise within their
+    step. Workspaces start at 0, because only one call uses them at a time.
 
     ```mlir
     plan.slot @rows.x arena rows tokens row_bytes 1536
     // becomes
-    plan.slot @rows.x arena rows tokens row_bytes 1536 colour 2
+    plan.slot @rows.x arena rows tokens row_bytes 1536 offset 3072
     plan.memory block 884736 workspace 53248
     ```
   }];

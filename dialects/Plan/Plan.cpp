@@ -388,8 +388,7 @@ LogicalResult SlotOp::verify() {
       {"rows", getRows().has_value(), arena, arena || workspace},
       {"row_bytes", getRowBytes().has_value(), arena || isLocal(*this),
        arena || isLocal(*this)},
-      {"colour", getColour().has_value(), false, arena},
-      {"offset", getOffset().has_value(), false, isLocal(*this)},
+      {"offset", getOffset().has_value(), false, arena || isLocal(*this)},
       {"index", getIndex().has_value(), output, output},
       {"outputs", getOutputs() != -1, false, arena}};
   for (const Field &field : fields)

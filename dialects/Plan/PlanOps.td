@@ -25,7 +25,7 @@ def Plan_Dialect : Dialect {
     passes written as affine expressions of the item:
 
     ```mlir
-    plan.slot @hidden arena rows tokens row_bytes 1536 colour 0
+    plan.slot @hidden arena rows tokens row_bytes 1536 offset 0
     plan.step @layer.0.ffn over tokens rows 96 by 8 split 64 layer 1 {
       plan.call @linear_k384_gelu(@hidden + row * 1536, @w + panel * 24576, ...)
       plan.for_rows @layer_norm_384(@sum + row * 1536, @gain, @shift, ...)
@@ -137,10 +137,10 @@ def Plan_AtAttr : AttrDef<Plan_Dialect, "At"> {
 def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
   let summary = "names memory for the rows of a value";
   let description = [{
-    - `arena`: rows of the session's arena, `rows` domain, `row_bytes` each.
-      Slots of one colour share memory; a colour's size is the maximum of its
-      slots' sizes, counted if the run asks for any of `outputs` (a bit mask; of
-      all if not given).
+    - `arena`: rows of the session's arena, `rows` domain, `row_bytes` each,
+      behind those of the slots that `offset` bytes of a row are for; counted if
+      the run asks for any of `outputs` (a bit mask; of all if not given). Slots
+      that never live at the same time may have the same bytes.
     - `output`: the caller's memory of output `index`, rows back to back.
     - `ids`, `types`, `positions`, `selected`, `first`, `pick`: int32 tables that
       the runtime fills (encast_abi.h).
@@ -151,20 +151,19 @@ def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
 
     Example:
     ```mlir
-    plan.slot @layer.0.qkv arena rows tokens row_bytes 4608 colour 1 outputs 7
+    plan.slot @layer.0.qkv arena rows tokens row_bytes 4608 offset 1536 outputs 7
     plan.slot @layer.0.up block row_bytes 6144 offset 147456
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_SlotKindAttr:$kind,
                        OptionalAttr<Plan_DomainAttr>:$rows,
                        OptionalAttr<Encast_PositiveBytes>:$row_bytes,
-                       OptionalAttr<Encast_Index>:$colour,
                        OptionalAttr<Encast_Bytes>:$offset,
                        OptionalAttr<Encast_IntegerIn<0, 63>>:$index,
                        DefaultValuedAttr<Encast_Integer, "-1">:$outputs);
   let assemblyFormat = [{
     $sym_name `` $kind (`rows` `` $rows^)? (`row_bytes` $row_bytes^)?
-    (`colour` $colour^)? (`offset` $offset^)? (`index` $index^)?
+    (`offset` $offset^)? (`index` $index^)?
     (`outputs` $outputs^)? attr-dict
   }];
   let hasVerifier = 1;

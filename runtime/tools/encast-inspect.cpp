@@ -123,7 +123,8 @@ void Artifact::verify() const {
 
 //===- the memory formula -------------------------------------------------===//
 
-/// One colour of the arena: who lives there and how large it is.
+/// One colour of the arena: whose memory begins there (that of some goes on in
+/// the next colours) and how large it is.
 struct Colour {
   std::vector<std::string> slots, forms;
 };
@@ -313,7 +314,9 @@ std::string variantText(const ArtifactView &view,
     std::string forms = joined(colour.forms, ", ");
     result +=
         text(colour.forms.size() > 1 ? "    max(%s): %s\n" : "    %s: %s\n",
-             forms.c_str(), joined(colour.slots, ", ").c_str());
+             forms.c_str(),
+             colour.slots.empty() ? "more of those above"
+                                  : joined(colour.slots, ", ").c_str());
   }
   result +=
       text("    N * %" PRId64 ": row blocks\n    N * %" PRId64 ": workspaces\n",

@@ -67,7 +67,7 @@ protected:
 
 TEST_F(EmitObjectTest, FunctionsAreHiddenOrLocalAndKernelsUndefined) {
   ASSERT_EQ(emit(R"mlir(
-    plan.slot @slot arena rows tokens row_bytes 64 colour 0
+    plan.slot @slot arena rows tokens row_bytes 64 offset 0
     llvm.func hidden @v0.kernel(!llvm.ptr)
     llvm.func hidden @v0.unused(!llvm.ptr)
     llvm.func internal @row(%x: !llvm.ptr) attributes {no_inline} {

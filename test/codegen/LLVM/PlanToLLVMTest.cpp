@@ -68,8 +68,8 @@ protected:
   void compile(const std::string &body, int arguments = 1) {
     static const std::string before = R"mlir(
       "encoder.weight"() {sym_name = "w0"} : () -> ()
-      plan.slot @hidden arena rows selected row_bytes 512 colour 0
-      plan.slot @packed arena rows packed row_bytes 512 colour 1
+      plan.slot @hidden arena rows selected row_bytes 512 offset 0
+      plan.slot @packed arena rows packed row_bytes 512 offset 512
       plan.slot @up block row_bytes 32 offset 256
       plan.slot @ids ids
       "encoder.weight"() {sym_name = "w1"} : () -> ()
@@ -413,7 +413,7 @@ protected:
   }
   std::string errorOfCall(const std::string &call, StringRef prefix = "v0.") {
     return errorOf(R"mlir(
-      plan.slot @hidden arena rows tokens row_bytes 64 colour 0
+      plan.slot @hidden arena rows tokens row_bytes 64 offset 0
       plan.slot @up block row_bytes 32
       plan.slot @ids ids
       "kernel.define"() {sym_name = "kernel"} : () -> ()
@@ -499,7 +499,7 @@ TEST_F(PlanToLLVMErrorTest, NamesThatAreTaken) {
             "'plan.call' op needs @kernel for its kernel, a name that is "
             "taken");
   EXPECT_EQ(errorOf(R"mlir(
-              plan.slot @step.0 arena rows tokens row_bytes 64 colour 0
+              plan.slot @step.0 arena rows tokens row_bytes 64 offset 0
               func.func private @program(%x: memref<16xf32>) { return }
               plan.step @step over tokens rows 8 by 1 split 0 {
                 plan.for_rows @program(@step.0)

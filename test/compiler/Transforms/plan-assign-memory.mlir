@@ -2,13 +2,14 @@
 // RUN: encast-opt %s --plan-assign-memory --plan-assign-memory --split-input-file | FileCheck %s
 
 // A slot lives from its first to its last step. @a and @b meet in step 0, @b
-// and @c in step 1, so each pair has two colours; @a ends before @c begins, so
-// these share one. @d is written last, when the colours of @a and @b are free.
+// and @c in step 1, so each pair lies side by side; @a ends before @c begins, so
+// these have the same bytes of a row. @d is written over @b, whose rows the step
+// before was the last to read.
 // CHECK-LABEL: module @arena
-//       CHECK: plan.slot @a arena rows tokens row_bytes 64 colour [[#A:]]
-//  CHECK-NEXT: plan.slot @b arena rows tokens row_bytes 64 colour [[#B:1-A]]
-//  CHECK-NEXT: plan.slot @c arena rows tokens row_bytes 64 colour [[#A]]
-//  CHECK-NEXT: plan.slot @d arena rows tokens row_bytes 64 colour [[#B]]
+//       CHECK: plan.slot @a arena rows tokens row_bytes 64 offset 0
+//  CHECK-NEXT: plan.slot @b arena rows tokens row_bytes 64 offset 64
+//  CHECK-NEXT: plan.slot @c arena rows tokens row_bytes 64 offset 0
+//  CHECK-NEXT: plan.slot @d arena rows tokens row_bytes 64 offset 64
 //  CHECK-NEXT: plan.memory block 0 workspace 0
 //  CHECK-NEXT: plan.step @s0
 module @arena {
@@ -30,13 +31,13 @@ module @arena {
 
 // -----
 
-// A slot that is read again keeps its colour through the steps between, which
+// A slot that is read again keeps its place through the steps between, which
 // do not touch it.
 // CHECK-LABEL: module @read_again
-//       CHECK: plan.slot @residual {{.*}} colour 0
-//       CHECK: plan.slot @b {{.*}} colour 1
-//       CHECK: plan.slot @c {{.*}} colour 2
-//       CHECK: plan.slot @d {{.*}} colour 1
+//       CHECK: plan.slot @residual {{.*}} offset 0
+//       CHECK: plan.slot @b {{.*}} offset 64
+//       CHECK: plan.slot @c {{.*}} offset 128
+//       CHECK: plan.slot @d {{.*}} offset 64
 module @read_again {
   func.func private @f(!llvm.ptr, !llvm.ptr)
   plan.slot @residual arena rows tokens row_bytes 64
@@ -59,13 +60,13 @@ module @read_again {
 
 // -----
 
-// Of the free colours a slot takes the one that fits it best, and of two slots
-// the large one chooses first: memory is that of 4096 and 64 bytes a row.
+// Of two slots the large one is placed first: memory is that of 4096 and 64 bytes
+// a row.
 // CHECK-LABEL: module @sizes
-//       CHECK: plan.slot @large {{.*}} colour [[#L:]]
-//  CHECK-NEXT: plan.slot @small {{.*}} colour [[#S:1-L]]
-//  CHECK-NEXT: plan.slot @small_again {{.*}} colour [[#S]]
-//  CHECK-NEXT: plan.slot @large_again {{.*}} colour [[#L]]
+//       CHECK: plan.slot @large {{.*}} offset 0
+//  CHECK-NEXT: plan.slot @small {{.*}} offset 4096
+//  CHECK-NEXT: plan.slot @small_again {{.*}} offset 4096
+//  CHECK-NEXT: plan.slot @large_again {{.*}} offset 0
 module @sizes {
   func.func private @f(!llvm.ptr, !llvm.ptr)
   plan.slot @large arena rows tokens row_bytes 4096
@@ -77,6 +78,82 @@ module @sizes {
   }
   plan.step @s1 over tokens rows 8 by 8 split 0 {
     plan.for_rows @f(@small_again + row * 64, @large_again + row * 4096)
+  }
+}
+
+// -----
+
+// Slots lie in the lowest gap that is large enough, several in that of one that is
+// larger: @late and @half where @large was, @other_half where @middle was.
+// CHECK-LABEL: module @gaps
+//       CHECK: plan.slot @first {{.*}} offset 320
+//  CHECK-NEXT: plan.slot @large {{.*}} offset 0
+//  CHECK-NEXT: plan.slot @middle {{.*}} offset 576
+//  CHECK-NEXT: plan.slot @last {{.*}} offset 768
+//  CHECK-NEXT: plan.slot @late {{.*}} offset 0
+//  CHECK-NEXT: plan.slot @half {{.*}} offset 160
+//  CHECK-NEXT: plan.slot @other_half {{.*}} offset 576
+module @gaps {
+  func.func private @f(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr)
+  func.func private @g(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr)
+  plan.slot @first arena rows tokens row_bytes 256
+  plan.slot @large arena rows tokens row_bytes 320
+  plan.slot @middle arena rows tokens row_bytes 192
+  plan.slot @last arena rows tokens row_bytes 176
+  plan.slot @late arena rows tokens row_bytes 160
+  plan.slot @half arena rows tokens row_bytes 128
+  plan.slot @other_half arena rows tokens row_bytes 128
+  plan.step @s0 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@first + row * 256, @large + row * 320,
+        @middle + row * 192, @last + row * 176)
+  }
+  plan.step @s1 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @g(@first + row * 256, @last + row * 176, @late + row * 160,
+        @half + row * 128, @other_half + row * 128)
+  }
+}
+
+// -----
+
+// To place the largest first is not always best: @large would push @long to 192,
+// into the middle of what @left and @right find. Those of the step where most is
+// alive come first, and no bytes are left between them.
+// CHECK-LABEL: module @heaviest_step_first
+//       CHECK: plan.slot @large {{.*}} offset 128
+//  CHECK-NEXT: plan.slot @long {{.*}} offset 0
+//  CHECK-NEXT: plan.slot @left {{.*}} offset 128
+//  CHECK-NEXT: plan.slot @right {{.*}} offset 256
+module @heaviest_step_first {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  func.func private @g(!llvm.ptr, !llvm.ptr, !llvm.ptr)
+  plan.slot @large arena rows tokens row_bytes 192
+  plan.slot @long arena rows tokens row_bytes 128
+  plan.slot @left arena rows tokens row_bytes 128
+  plan.slot @right arena rows tokens row_bytes 128
+  plan.step @s0 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@large + row * 192, @long + row * 128)
+  }
+  plan.step @s1 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @g(@long + row * 128, @left + row * 128, @right + row * 128)
+  }
+  plan.step @s2 over tokens rows 8 by 8 split 0 {
+    plan.for_rows @f(@left + row * 128, @right + row * 128)
+  }
+}
+
+// -----
+
+// A slot with a row for each sequence is placed behind all that have one for each
+// token, however large its rows are.
+// CHECK-LABEL: module @sequences
+//       CHECK: plan.slot @pooled {{.*}} offset 64
+//  CHECK-NEXT: plan.slot @tokens {{.*}} offset 0
+module @sequences {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @pooled arena rows sequences row_bytes 4096
+  plan.slot @tokens arena rows tokens row_bytes 64
+  plan.step @s0 over sequences rows 8 by 8 split 0 {
+    plan.for_rows @f(@tokens[by sequence] + row * 64, @pooled + row * 4096)
   }
 }
 
@@ -195,11 +272,11 @@ module @negative_no_memory {
 // each block touches its own rows only, and rows are as large: @next follows @x.
 // @small has other rows. @same follows @y, not @next, which its own call reads.
 // CHECK-LABEL: module @same_step
-//       CHECK: plan.slot @x {{.*}} colour [[#X:]]
-//  CHECK-NEXT: plan.slot @y {{.*}} colour [[#Y:1-X]]
-//  CHECK-NEXT: plan.slot @next {{.*}} colour [[#X]]
-//  CHECK-NEXT: plan.slot @small {{.*}} colour 2
-//  CHECK-NEXT: plan.slot @same {{.*}} colour [[#Y]]
+//       CHECK: plan.slot @x {{.*}} offset [[#X:]]
+//  CHECK-NEXT: plan.slot @y {{.*}} offset [[#Y:64-X]]
+//  CHECK-NEXT: plan.slot @next {{.*}} offset [[#X]]
+//  CHECK-NEXT: plan.slot @small {{.*}} offset 128
+//  CHECK-NEXT: plan.slot @same {{.*}} offset [[#Y]]
 module @same_step {
   func.func private @f(!llvm.ptr, !llvm.ptr)
   plan.slot @x arena rows tokens row_bytes 64
@@ -225,12 +302,12 @@ module @same_step {
 // Another block may not have read yet what is not its own row: neighbours, rows by
 // a table, planes. Steps over heads read all keys.
 // CHECK-LABEL: module @negative_same_step
-//       CHECK: plan.slot @neighbours {{.*}} colour 0
-//  CHECK-NEXT: plan.slot @table {{.*}} colour 1
-//  CHECK-NEXT: plan.slot @planes {{.*}} colour 2
-//  CHECK-NEXT: plan.slot @result {{.*}} colour 3
-//  CHECK-NEXT: plan.slot @keys {{.*}} colour 0
-//  CHECK-NEXT: plan.slot @attended {{.*}} colour 1
+//       CHECK: plan.slot @neighbours {{.*}} offset 0
+//  CHECK-NEXT: plan.slot @table {{.*}} offset 64
+//  CHECK-NEXT: plan.slot @planes {{.*}} offset 128
+//  CHECK-NEXT: plan.slot @result {{.*}} offset 192
+//  CHECK-NEXT: plan.slot @keys {{.*}} offset 0
+//  CHECK-NEXT: plan.slot @attended {{.*}} offset 64
 module @negative_same_step {
   func.func private @f(!llvm.ptr, !llvm.ptr)
   kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}

@@ -22,13 +22,13 @@ plan.slot @a block rows tokens row_bytes 64
 
 // -----
 
-// expected-error @+1 {{of kind block cannot have colour}}
-plan.slot @a block row_bytes 64 colour 0
+// expected-error @+1 {{of kind ids cannot have row_bytes}}
+plan.slot @a ids row_bytes 64
 
 // -----
 
-// expected-error @+1 {{of kind arena cannot have offset}}
-plan.slot @a arena rows tokens row_bytes 64 offset 0
+// expected-error @+1 {{of kind output cannot have offset}}
+plan.slot @a output offset 0 index 0
 
 // -----
 

@@ -11,8 +11,8 @@ llvm.func @compiled(!llvm.ptr, !llvm.ptr)
 
 // Slots of every kind.
 // CHECK: plan.slot @hidden arena rows tokens row_bytes 128{{$}}
-// CHECK: plan.slot @planes arena rows selected row_bytes 192 colour 2 outputs 5
-// CHECK: plan.slot @pooled arena rows sequences row_bytes 64 colour 0 outputs -9223372036854775808
+// CHECK: plan.slot @planes arena rows selected row_bytes 192 offset 64 outputs 5
+// CHECK: plan.slot @pooled arena rows sequences row_bytes 64 offset 0 outputs -9223372036854775808
 // CHECK: plan.slot @out output index 1
 // CHECK: plan.slot @ids ids
 // CHECK: plan.slot @types types
@@ -23,10 +23,10 @@ llvm.func @compiled(!llvm.ptr, !llvm.ptr)
 // CHECK: plan.slot @up block row_bytes 192 offset 24576
 // CHECK: plan.slot @scratch workspace row_bytes 4096
 // CHECK: plan.slot @group workspace rows picked row_bytes 64 offset 4096
-// CHECK: plan.slot @packed arena rows packed row_bytes 256 colour 3
+// CHECK: plan.slot @packed arena rows packed row_bytes 256 offset 256
 plan.slot @hidden arena rows tokens row_bytes 128
-plan.slot @planes arena rows selected row_bytes 192 colour 2 outputs 5
-plan.slot @pooled arena rows sequences row_bytes 64 colour 0 outputs -9223372036854775808
+plan.slot @planes arena rows selected row_bytes 192 offset 64 outputs 5
+plan.slot @pooled arena rows sequences row_bytes 64 offset 0 outputs -9223372036854775808
 plan.slot @out output index 1
 plan.slot @ids ids
 plan.slot @types types
@@ -37,7 +37,7 @@ plan.slot @pick pick
 plan.slot @up block row_bytes 192 offset 24576
 plan.slot @scratch workspace row_bytes 4096
 plan.slot @group workspace rows picked row_bytes 64 offset 4096
-plan.slot @packed arena rows packed row_bytes 256 colour 3
+plan.slot @packed arena rows packed row_bytes 256 offset 256
 
 // CHECK: plan.memory block 49152 workspace 8192
 plan.memory block 49152 workspace 8192
