@@ -121,8 +121,9 @@ struct TileAttentionArgs {
                  ///< Row and plane strides are baked.
   const void *packedK; ///< First packed row of the sequence, of this head.
   const void *packedV; ///< Same.
-  void *out;        ///< First query, first column of the first query head: f32
-                    ///< row stride ldo, or bf16 planes.
+  void *out; ///< First query, first column of the first query head: f32 row
+             ///< stride ldo, or bf16 planes. May be q if heads, planes and rows
+             ///< of both lie at the same places.
   int64_t queries;  ///< >= 1, any number.
   int64_t keys;     ///< >= 1, any number; queries may lie behind them.
   int64_t position; ///< As in AttentionArgs.

@@ -37,10 +37,45 @@ struct Step {
   SmallVector<Operation *> ops;
 };
 
+using Operations = llvm::SmallPtrSet<Operation *, 16>;
+
+/// What multiplies a convolution comes from the norm that its input comes from.
+/// A copy of that norm in the convolution's step makes it there, from a value
+/// that the arena holds for a later reader anyway, and it needs no place in the
+/// arena. Returns the operations that are to wait for that step.
+Operations delayScales(func::FuncOp func) {
+  Operations delayed;
+  for (auto conv : func.getOps<kernel::ShortConvOp>()) {
+    if (!conv.getScale())
+      continue;
+    auto input = conv.getInput().getDefiningOp<kernel::LinearOp>();
+    auto scale = conv.getScale().getDefiningOp<kernel::LinearOp>();
+    if (!input || !scale || !scale->hasOneUse() || scale.getAccumulate() ||
+        scale.getResidual() || scale.getInput() != input.getInput())
+      continue;
+    auto norm = scale.getInput().getDefiningOp<kernel::RowsProgramOp>();
+    auto isKept = [&](Value value) {
+      return llvm::any_of(value.getUsers(), [&](Operation *user) {
+        return conv->isBeforeInBlock(user);
+      });
+    };
+    if (!norm || !llvm::all_of(norm.getInputs(), isKept))
+      continue;
+    OpBuilder b(conv);
+    auto again = cast<kernel::RowsProgramOp>(b.clone(*norm));
+    scale.getInputMutable().assign(again.getResult());
+    scale->moveBefore(conv);
+    delayed.insert(again);
+    delayed.insert(scale);
+  }
+  return delayed;
+}
+
 class PlanBuilder {
 public:
   PlanBuilder(ModuleOp module, func::FuncOp func)
       : module(module), func(func), symbols(module), b(module.getContext()),
+        delayed(delayScales(func)),
         demand(func, [this](Operation *op) { return rootDemand(op); }) {}
 
   LogicalResult run();
@@ -55,6 +90,7 @@ private:
   DenseMap<Value, SlotOp> slots;
   llvm::StringMap<SlotOp> outputSlots;
   DenseMap<Attribute, SlotOp> indexSlots;
+  Operations delayed; ///< Until the step of their only reader.
   DemandAnalysis demand;
   uint64_t allOutputs = 0;
 
@@ -67,6 +103,7 @@ private:
   LogicalResult makeSlots();
   void makeSlot(Value value);
   bool canReplaceResidual(kernel::LinearOp linear);
+  bool canReplaceQuery(kernel::TileAttentionOp attention);
   FailureOr<Domain> domainOf(Operation *op);
   static Domain rowsDomain(encoder::Rows rows);
   bool isLocal(Value value);
@@ -85,6 +122,7 @@ private:
     return attr({.symbol = symbol.getValue()});
   }
   At positionAt(Value positions);
+  At packedAt(Value value, int64_t rowBytes, int64_t heads);
   Attribute workspace(Operation *op, const Twine &name, int64_t bytes);
   Domain attentionDomain(Operation *op, Value query);
   void setAttentionFlops(CallOp call, int64_t columns);
@@ -217,11 +255,14 @@ LogicalResult PlanBuilder::makeSteps() {
     FailureOr<Domain> domain = domainOf(&op);
     if (failed(domain))
       return failure();
+    Operation *reader = &op;
+    while (delayed.contains(reader))
+      reader = *reader->user_begin();
     bool joins =
         open && !walksOverHeads(&op) && steps.back().domain == *domain &&
-        llvm::none_of(op.getOperands(), [&](Value operand) {
+        llvm::none_of(reader->getOperands(), [&](Value operand) {
           auto step = stepOf.find(operand.getDefiningOp());
-          return readsOtherRows(&op, operand) && step != stepOf.end() &&
+          return readsOtherRows(reader, operand) && step != stepOf.end() &&
                  step->second == steps.size() - 1;
         });
     if (!joins)
@@ -246,7 +287,7 @@ bool PlanBuilder::isPanelMajor(Value value) {
 
 int64_t PlanBuilder::rowBytes(Value value) {
   if (auto pack = value.getDefiningOp<kernel::AttentionPackOp>())
-    return pack.getRowBytes() * pack.getKeyHeads();
+    return 2 * pack.getRowBytes() * pack.getKeyHeads();
   if (!isPanelMajor(value))
     return kernel::getRowBytes(value);
   if (auto linear = value.getDefiningOp<kernel::LinearOp>())
@@ -366,6 +407,19 @@ bool PlanBuilder::canReplaceResidual(kernel::LinearOp linear) {
          demand.of(residual.getDefiningOp()) == demand.of(linear);
 }
 
+/// Whether attention may write over its queries: it alone reads them, and rows
+/// of both look alike, so that a call writes what it alone has read.
+bool PlanBuilder::canReplaceQuery(kernel::TileAttentionOp attention) {
+  Value value = attention.getResult(), query = attention.getQuery();
+  return query.hasOneUse() &&
+         kernel::getColumns(value) == kernel::getColumns(query) &&
+         kernel::getPlanes(value) == kernel::getPlanes(query) &&
+         llvm::none_of(
+             value.getUsers(),
+             [](Operation *user) { return isa<encoder::EitherOp>(user); }) &&
+         demand.of(query.getDefiningOp()) == demand.of(attention);
+}
+
 /// The slot of a value, which may be another one's.
 void PlanBuilder::makeSlot(Value value) {
   Operation *op = value.getDefiningOp();
@@ -391,11 +445,20 @@ void PlanBuilder::makeSlot(Value value) {
     slots[value] = slots.lookup(linear.getResidual());
     return;
   }
+  if (auto attention = dyn_cast<kernel::TileAttentionOp>(op);
+      attention && canReplaceQuery(attention)) {
+    slots[value] = slots.lookup(attention.getQuery());
+    return;
+  }
   bool packs = isa<kernel::AttentionPackOp>(op);
+  if (packs && value != op->getResult(0)) {
+    slots[value] = slots.lookup(op->getResult(0)); // Values lie behind keys.
+    return;
+  }
   bool local = !packs && isLocal(whole);
   std::string name = slotName(op);
   if (packs)
-    name += value == op->getResult(0) ? ".keys" : ".values";
+    name += ".packed";
   SlotOp slot = addSlot(name, local ? SlotKind::Block : SlotKind::Arena);
   slot.setRowBytes(rowBytes(value));
   if (!local) {
@@ -706,11 +769,14 @@ void PlanBuilder::emit(kernel::AttentionOp op) {
 }
 
 /// Rows of packed keys or values: of the sequence's first token, of a head.
-static At packedAt(StringRef symbol, int64_t rowBytes) {
-  return {.symbol = symbol,
+At PlanBuilder::packedAt(Value value, int64_t rowBytes, int64_t heads) {
+  int64_t planes = rowBytes / kPanelBytes;
+  bool isValue = value != value.getDefiningOp()->getResult(0);
+  return {.symbol = name(value),
           .packedBytes = rowBytes,
           .planes = true,
-          .planesPerPanel = rowBytes / kPanelBytes,
+          .planeFirst = isValue ? heads * planes : 0,
+          .planesPerPanel = planes,
           .planeRows = Domain::Packed};
 }
 
@@ -722,7 +788,7 @@ void PlanBuilder::emit(kernel::AttentionPackOp op) {
     return attr(from);
   };
   auto to = [&](Value value) {
-    At to = packedAt(name(value), op.getRowBytes());
+    At to = packedAt(value, op.getRowBytes(), op.getKeyHeads());
     to.positionBytes = op.getRowBytes();
     return attr(to);
   };
@@ -744,7 +810,7 @@ void PlanBuilder::emit(kernel::TileAttentionOp op) {
   to.panelBytes = columns / op.getKeyHeads() *
                   (kernel::getPlanes(op.getResult()) ? bf16Bytes : kFloatBytes);
   auto packed = [&](Value value) {
-    return attr(packedAt(name(value), op.getRowBytes()));
+    return attr(packedAt(value, op.getRowBytes(), op.getKeyHeads()));
   };
   auto call = CallOp::create(
       b, op.getLoc(), op.getKernelAttr(),

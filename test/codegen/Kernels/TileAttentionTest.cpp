@@ -252,6 +252,34 @@ TEST_P(TileAttention, WritesPlanes) {
   }
 }
 
+// Tiles, groups and heads that come later must find their queries as they were,
+// in every span and when a tile is computed again with offsets.
+TEST_P(TileAttention, WritesOverItsQueriesIfBothLieAlike) {
+  for (int64_t window : {-1, 100})
+    for (Size size : {Size{600, 70}, Size{70, 4500}, Size{33, 200, 90}})
+      for (float factor : {1.0f, 150.0f}) {
+        AttentionShape shape = shapeOf(GetParam(), 64);
+        shape.queryHeads = 3;
+        shape.window = window;
+        shape.outPlanes = int(activationPlanes(shape.arithmetic));
+        shape.qPlaneStride = shape.outPlaneStride = 3 * 64;
+        shape.ldq = shape.ldo = shape.outPlanes * shape.qPlaneStride + 32;
+        TileAttentionProblem apart(size, shape, 1), over(size, shape, 1);
+        for (TileAttentionProblem *problem : {&apart, &over}) {
+          Random random(2);
+          for (int64_t query = 0; query < size.queries; query += 7)
+            problem->setQ(query, 1, query % 64, factor * random.uniform());
+          problem->packSlowly();
+        }
+        const auto kernel = kernelOf(shape);
+        apart.run(GetParam(), *kernel);
+        over.runOverQueries(GetParam(), *kernel);
+        ASSERT_TRUE(sameBits(over.q, apart.out))
+            << size.queries << " queries, " << size.keys << " keys, window "
+            << window << ", factor " << factor;
+      }
+}
+
 // With one key the softmax is 1.
 TEST_P(TileAttention, OfOneKeyIsItsValue) {
   TileAttentionProblem problem({35, 1}, shapeOf(GetParam(), 48), 1);

@@ -170,21 +170,34 @@ void TileAttentionProblem::packSlowly() {
 void TileAttentionProblem::run(const KernelRow &row,
                                const ExecutableCode &kernel, int64_t firstQuery,
                                int64_t queries) {
+  void *firstOut = out.data() + firstQuery * shape.ldo;
+  if (shape.outPlanes > 0)
+    firstOut = elementsOf(out) + firstQuery * shape.ldo;
+  run(row, kernel, size.position + firstQuery, queries,
+      elementsOf(q) + firstQuery * shape.ldq, firstOut);
+}
+
+void TileAttentionProblem::runOverQueries(const KernelRow &row,
+                                          const ExecutableCode &kernel) {
+  run(row, kernel, size.position, size.queries, elementsOf(q), elementsOf(q));
+}
+
+void TileAttentionProblem::run(const KernelRow &row,
+                               const ExecutableCode &kernel, int64_t position,
+                               int64_t queries, const uint16_t *firstQuery,
+                               void *firstOut) {
   GuardedFloats workspace(attentionWorkspaceBytes(row, shape) /
                           int64_t(sizeof(float)));
   for (int64_t i = 0; i < workspace.size(); ++i)
     workspace[i] = std::nanf("");
   TileAttentionArgs args = {};
-  args.q = elementsOf(q) + firstQuery * shape.ldq;
+  args.q = firstQuery;
   args.packedK = packedK.data();
   args.packedV = packedV.data();
-  if (shape.outPlanes > 0)
-    args.out = elementsOf(out) + firstQuery * shape.ldo;
-  else
-    args.out = out.data() + firstQuery * shape.ldo;
+  args.out = firstOut;
   args.queries = queries;
   args.keys = size.keys;
-  args.position = size.position + firstQuery;
+  args.position = position;
   args.workspace = workspace.data();
   kernel.callChecked(&args);
   if (!workspace.frontUntouched())

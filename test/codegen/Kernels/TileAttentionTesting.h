@@ -50,6 +50,8 @@ public:
   void run(const KernelRow &row, const ExecutableCode &kernel) {
     run(row, kernel, 0, size.queries);
   }
+  /// Runs the kernel on all queries, writing over them.
+  void runOverQueries(const KernelRow &row, const ExecutableCode &kernel);
 
   /// What `out` holds; of planes their sum.
   double result(int64_t query, int64_t head, int64_t dim) const;
@@ -73,6 +75,8 @@ public:
   GuardedFloats q, k, v, packedK, packedV, out;
 
 private:
+  void run(const KernelRow &row, const ExecutableCode &kernel, int64_t position,
+           int64_t queries, const uint16_t *firstQuery, void *firstOut);
   int64_t outElement(int64_t query, int64_t column, int64_t plane) const {
     return query * shape.ldo + plane * shape.outPlaneStride + column;
   }

@@ -211,3 +211,122 @@ module {
     encoder.yield %0 : tensor<32xf32>
   }
 }
+
+// -----
+
+!rows = tensor<?x32xf32>
+
+// What multiplies a convolution is made in its step, from the norm once more: it
+// and the norm take no memory of the arena.
+// CHECK-LABEL: kernel.output "tokens"
+//   CHECK-DAG: plan.slot @rows.norm block
+//   CHECK-DAG: plan.slot @rows.input arena
+//   CHECK-DAG: plan.slot @rows.norm_0 block
+//   CHECK-DAG: plan.slot @rows.scale block
+//       CHECK: plan.step @step.0.tokens over tokens
+//  CHECK-NEXT:   plan.for_rows @embed
+//  CHECK-NEXT:   plan.for_rows @norm(@rows.embed + row * 128, @gain, @rows.norm + row * 128) name "norm"
+//  CHECK-NEXT:   plan.call @linear(@rows.norm + row * 128, {{.*}} name "input"
+//  CHECK-NEXT: }
+//  CHECK-NEXT: plan.step @step.1.tokens over tokens
+//  CHECK-NEXT:   plan.for_rows @norm(@rows.embed + row * 128, @gain, @rows.norm_0 + row * 128) name "norm"
+//  CHECK-NEXT:   plan.call @linear(@rows.norm_0 + row * 128, {{.*}} name "scale"
+//  CHECK-NEXT:   plan.for_rows @conv({{.*}}, @rows.scale + row * 128, @rows.conv + row * 128) name "conv"
+//  CHECK-NEXT:   plan.call @out(@rows.conv + row * 128, {{.*}} name "out"
+module {
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+      {k = 32, lda = 32, ldc = 32}
+  kernel.define @out row "linear_f32_6x16_avx2" operands 9
+      {k = 32, lda = 32, ldc = 32, ldr = 32}
+  func.func private @embed(!llvm.ptr, !llvm.ptr)
+  func.func private @norm(!llvm.ptr, !llvm.ptr, !llvm.ptr)
+  func.func private @conv(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr)
+  func.func private @copy(!llvm.ptr, !llvm.ptr)
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %at = encoder.input positions : tensor<?xi32>
+    %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
+    %n = kernel.rows @norm(%x) weights [@gain] {name = "norm"} : (!rows) -> !rows
+    %g = kernel.linear @linear(%n, @w.packed) panels 2 by 1 rows by 6
+        {name = "input"} : !rows -> !rows
+    %s = kernel.linear @linear(%n, @w.packed) panels 2 by 1 rows by 6
+        {name = "scale"} : !rows -> !rows
+    %c = kernel.short_conv @conv(%g at %at : tensor<?xi32>) weights [@taps]
+        scale %s : !rows {name = "conv"} : !rows -> !rows
+    %o = kernel.linear @out(%c, @w.packed residual %x : !rows) panels 2 by 1
+        rows by 6 {name = "out"} : !rows -> !rows
+    kernel.output "tokens" columns 32 per_token
+    kernel.store @copy(%o) to "tokens" columns 0, 32 pick : !rows
+    return
+  }
+  encoder.weight @words : tensor<5x32xf32> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<5x32xf32>
+    encoder.yield %0 : tensor<5x32xf32>
+  }
+  encoder.weight @gain : tensor<32xf32> {
+    %0 = encoder.tensor "gain" in "model.safetensors" : tensor<32xf32>
+    encoder.yield %0 : tensor<32xf32>
+  }
+  encoder.weight @w.packed : tensor<2x32x16xf32> {
+    %0 = encoder.tensor "w" in "model.safetensors" : tensor<32x32xf32>
+    %1 = kernel.pack %0 : tensor<32x32xf32> -> tensor<2x32x16xf32>
+    encoder.yield %1 : tensor<2x32x16xf32>
+  }
+  encoder.weight @taps : tensor<3x32xf32> {
+    %0 = encoder.tensor "conv" in "model.safetensors" : tensor<32x1x3xf32>
+    %1 = kernel.transpose %0 : tensor<32x1x3xf32> -> tensor<3x32xf32>
+    encoder.yield %1 : tensor<3x32xf32>
+  }
+}
+
+// -----
+
+!rows = tensor<?x32xf32>
+
+// Nothing reads the normalized value behind the convolution, so that it would
+// have to be kept for the norm alone: what multiplies is kept instead.
+// CHECK-LABEL: kernel.output "alone"
+//   CHECK-DAG: plan.slot @rows.scale arena
+//       CHECK: plan.step @step.1.tokens over tokens
+//  CHECK-NEXT:   plan.for_rows @conv
+module {
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+      {k = 32, lda = 32, ldc = 32}
+  func.func private @embed(!llvm.ptr, !llvm.ptr)
+  func.func private @norm(!llvm.ptr, !llvm.ptr, !llvm.ptr)
+  func.func private @conv(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr)
+  func.func private @copy(!llvm.ptr, !llvm.ptr)
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %at = encoder.input positions : tensor<?xi32>
+    %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
+    %n = kernel.rows @norm(%x) weights [@gain] {name = "norm"} : (!rows) -> !rows
+    %g = kernel.linear @linear(%n, @w.packed) panels 2 by 1 rows by 6
+        {name = "input"} : !rows -> !rows
+    %s = kernel.linear @linear(%n, @w.packed) panels 2 by 1 rows by 6
+        {name = "scale"} : !rows -> !rows
+    %c = kernel.short_conv @conv(%g at %at : tensor<?xi32>) weights [@taps]
+        scale %s : !rows {name = "conv"} : !rows -> !rows
+    kernel.output "alone" columns 32 per_token
+    kernel.store @copy(%c) to "alone" columns 0, 32 pick : !rows
+    return
+  }
+  encoder.weight @words : tensor<5x32xf32> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<5x32xf32>
+    encoder.yield %0 : tensor<5x32xf32>
+  }
+  encoder.weight @gain : tensor<32xf32> {
+    %0 = encoder.tensor "gain" in "model.safetensors" : tensor<32xf32>
+    encoder.yield %0 : tensor<32xf32>
+  }
+  encoder.weight @w.packed : tensor<2x32x16xf32> {
+    %0 = encoder.tensor "w" in "model.safetensors" : tensor<32x32xf32>
+    %1 = kernel.pack %0 : tensor<32x32xf32> -> tensor<2x32x16xf32>
+    encoder.yield %1 : tensor<2x32x16xf32>
+  }
+  encoder.weight @taps : tensor<3x32xf32> {
+    %0 = encoder.tensor "conv" in "model.safetensors" : tensor<32x1x3xf32>
+    %1 = kernel.transpose %0 : tensor<32x1x3xf32> -> tensor<3x32xf32>
+    encoder.yield %1 : tensor<3x32xf32>
+  }
+}

@@ -11,8 +11,7 @@
 //   CHECK-DAG: plan.slot @rows.split block row_bytes 320
 //   CHECK-DAG: plan.slot @workspace.rows.up workspace row_bytes 4096
 //   CHECK-DAG: plan.slot @rows.up block row_bytes 320
-//   CHECK-DAG: plan.slot @rows.self.keys arena rows packed row_bytes 128
-//   CHECK-DAG: plan.slot @rows.self.values arena rows packed row_bytes 128
+//   CHECK-DAG: plan.slot @rows.self.packed arena rows packed row_bytes 256
 //       CHECK: plan.step @step.0.tokens over tokens rows 32 by 32
 //       CHECK:   plan.for_rows @split(@rows.embed + row * 256, @rows.split + row * 320) name "split"
 //  CHECK-NEXT:   plan.call @up(@rows.split + row * 320, @w.packed + panel * 4096, @rows.up + row * 320 + panel * 32, @bias + panel * 64, 0, rows, panels, 32, @workspace.rows.up) name "up" panels 4 by 2 flops_per_row 8192
@@ -23,16 +22,16 @@
 //  CHECK-NEXT:   plan.for_rows @key(@rows.[[DOWN]] + row * 256, @rows.k + row * 192) name "k"
 //
 // Keys and values are packed in blocks of 32 tokens of a sequence, each head behind
-// all tokens of the head before; here there is one, of two planes of 32 columns.
-// Blocks are as long as one call takes, and cut at blocks of 32.
+// all tokens of the head before; here there is one, of two planes of 32 columns, and
+// values lie behind keys. Blocks are as long as one call takes, and cut at blocks of 32.
 //       CHECK: over attention_tokens heads 1 rows 512 by 32 split 0 layer 1
-//  CHECK-NEXT:   plan.call @pack(@rows.k + row * 192 + panel * 64, @rows.k + row * 192 + panel * 64, @rows.self.keys + packed * 128 + position * 128 + plane(0 + panel * 2, packed), @rows.self.values + packed * 128 + position * 128 + plane(0 + panel * 2, packed), rows) name "self"
+//  CHECK-NEXT:   plan.call @pack(@rows.k + row * 192 + panel * 64, @rows.k + row * 192 + panel * 64, @rows.self.packed + packed * 128 + position * 128 + plane(0 + panel * 2, packed), @rows.self.packed + packed * 128 + position * 128 + plane(2 + panel * 2, packed), rows) name "self"
 //  CHECK-NEXT: }
 //
 // A call reads both heads of queries, the packed rows of its sequence from the
-// first, and writes planes.
+// first, and writes planes over those of the queries.
 //  CHECK-NEXT: over attention_tokens heads 1 rows 512 by 32 split 0 layer 1
-//  CHECK-NEXT:   plan.call @attention(@rows.q + row * 320 + panel * 128, @rows.self.keys + packed * 128 + plane(0 + panel * 2, packed), @rows.self.values + packed * 128 + plane(0 + panel * 2, packed), @rows.self + row * 320 + panel * 128, rows, keys, position, @workspace.rows.self) name "self" flops_per_row_and_key 256
+//  CHECK-NEXT:   plan.call @attention(@rows.q + row * 320 + panel * 128, @rows.self.packed + packed * 128 + plane(0 + panel * 2, packed), @rows.self.packed + packed * 128 + plane(2 + panel * 2, packed), @rows.q + row * 320 + panel * 128, rows, keys, position, @workspace.rows.q) name "self" flops_per_row_and_key 256
 module {
   kernel.define @up row "linear_bf16x3_32x32_amx" operands 9
       {k = 64, lda = 160, ldc = 160, bias, planes = 2, plane_stride = 64}
@@ -102,14 +101,14 @@ module {
 // Selected queries find the same packed rows, two heads of one plane each. A tail
 // for selected rows packs nothing anew.
 // CHECK-LABEL: kernel.output "tokens"
-//   CHECK-DAG: plan.slot @rows.self.keys arena rows packed row_bytes 128
+//   CHECK-DAG: plan.slot @rows.self.packed arena rows packed row_bytes 256
 //   CHECK-DAG: plan.slot @rows.query.selected arena rows selected row_bytes 192
 //       CHECK: over attention_tokens heads 2 rows 512 by 32
-//  CHECK-NEXT:   plan.call @pack(@{{.*}} + row * 192 + panel * 64, {{.*}}, @rows.self.keys + packed * 64 + position * 64 + plane(0 + panel * 1, packed), {{.*}}) name "self"{{$}}
+//  CHECK-NEXT:   plan.call @pack(@{{.*}} + row * 192 + panel * 64, {{.*}}, @rows.self.packed + packed * 64 + position * 64 + plane(0 + panel * 1, packed), @rows.self.packed + packed * 64 + position * 64 + plane(2 + panel * 1, packed), rows) name "self"{{$}}
 //       CHECK: over attention_tokens heads 2 rows 512 by 32
 //       CHECK:   name "all" modes 1 flops_per_row_and_key 256 window 4{{$}}
 //       CHECK: plan.step @step.4.attention_runs over attention_runs heads 2 rows 512 by 32
-//  CHECK-NEXT:   plan.call @attention(@rows.query.selected + row * 192 + panel * 64, @rows.self.keys + packed * 64 + plane(0 + panel * 1, packed), @rows.self.values + packed * 64 + plane(0 + panel * 1, packed), @rows.all + row * 256 + panel * 128, rows, keys, position, @workspace.{{.*}}) name "some" modes 2 flops_per_row_and_key 256 window 4{{$}}
+//  CHECK-NEXT:   plan.call @attention(@rows.query.selected + row * 192 + panel * 64, @rows.self.packed + packed * 64 + plane(0 + panel * 1, packed), @rows.self.packed + packed * 64 + plane(2 + panel * 1, packed), @rows.all + row * 256 + panel * 128, rows, keys, position, @workspace.{{.*}}) name "some" modes 2 flops_per_row_and_key 256 window 4{{$}}
 module {
   kernel.define @pack row "attention_pack_bf16_avx512" operands 5
       {head_size = 32, ldkv = 96, kv_plane_stride = 64}
