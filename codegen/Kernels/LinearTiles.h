@@ -161,7 +161,7 @@ private:
   const Xbyak::Reg64 source = r15; // the next row of a tile
   const Xbyak::Reg64 target = rbp; // its first plane
   const Xbyak::Reg64 splitCount = r9;
-  const Xbyak::Opmask highWords = k2; // of dwords
+  const Xbyak::Opmask highWords = k3; // of dwords; activations use k1, k2
   const Vec leftWords = zmm30, rightWords = zmm31;
   // First step: what the sums start from.
   const Xbyak::Reg64 starts[2] = {r13, r14};

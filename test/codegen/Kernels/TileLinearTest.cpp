@@ -218,7 +218,8 @@ TEST_P(TileLinear, ContinuesASumThatIsCutAtAMultipleOf32) {
   EXPECT_TRUE(sameBits(whole.c, second.c));
 }
 
-// Values that the AVX-512 kernel activates are the model's sums.
+// Values that the AVX-512 kernel activates are the model's sums. Several pairs of
+// panels and steps, so that other work goes on beside the activation.
 TEST_P(TileLinear, ActivatesWithTheBitsOfTheF32Kernel) {
   const KernelRow &f32 = *findKernelRow("linear_f32_8x48_avx512");
   for (Activation activation :
@@ -226,10 +227,10 @@ TEST_P(TileLinear, ActivatesWithTheBitsOfTheF32Kernel) {
         Activation::Silu, Activation::QuickGelu, Activation::Tanh,
         Activation::Sigmoid})
     for (bool gated : {false, true}) {
-      LinearShape shape = denseShape(GetParam(), 40);
+      LinearShape shape = denseShape(GetParam(), 140);
       shape.bias = true;
       shape.gated = gated;
-      TileLinearProblem problem(GetParam(), 66, 2, shape, 4);
+      TileLinearProblem problem(GetParam(), 66, 6, shape, 4);
       // Large enough to reach the ends of every function.
       for (int64_t i = 0; i < problem.bias.size(); ++i)
         problem.bias[i] *= 120;
