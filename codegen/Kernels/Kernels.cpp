@@ -151,7 +151,9 @@ static bool checkTileLinear(const KernelRow &row, const LinearShape &shape,
                             std::string &error) {
   const int64_t planes = activationPlanes(row.arithmetic);
   const int64_t columns = shape.gated ? kPanelColumns : 2 * kPanelColumns;
-  if (!checkRange(row, "lda", shape.lda, planes * planeStride(shape.k),
+  if (!checkAbsent(row, "f32 products of bf16 weights", shape.bf16Weights,
+                   error) ||
+      !checkRange(row, "lda", shape.lda, planes * planeStride(shape.k),
                   kMaxStride, error) ||
       !checkRange(row, "planes of c", shape.cPlanes, 0, kMaxPlanes, error))
     return false;
@@ -282,7 +284,7 @@ bool encast::mayReplaceResidual(const KernelRow &row,
 int64_t encast::linearWorkspaceBytes(const KernelRow &row,
                                      const LinearShape &shape) {
   if (row.arithmetic == Arithmetic::F32)
-    return 0;
+    return LinearF32(row, shape).workspaceBytes();
   return LinearTiles(row, shape).workspaceBytes();
 }
 

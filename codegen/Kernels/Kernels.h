@@ -100,9 +100,10 @@ const KernelRow *selectKernelRow(KernelFamily family, Arithmetic arithmetic,
 /// What a linear kernel bakes in. Strides count elements: floats, or bf16 in
 /// planes.
 ///
-/// Weights of Arithmetic::F32: panels [panels][k][16] of f32. Of the others:
-/// pairs of panels [panels / 2][ceil(k / 32)][planes][2 tiles][16][16][2],
-/// where [i][n][j] of tile t is column 16 t + n at k = 32 step + 2 i + j
+/// Weights of Arithmetic::F32: panels [panels][k][16] of f32, or bf16Weights,
+/// [panels][ceil(k / 2)][16][2] of bf16: two k of each column side by side, the
+/// k beyond the last zero. Of the others: pairs of panels
+/// [panels / 2][ceil(k / 32)][planes][2 tiles][16][16][2], where [i][n][j] of tile t is column 16 t + n at k = 32 step + 2 i + j
 /// (TilePacking.h), in packedWeightPlanes planes of bf16, or, if these are 0,
 /// in one plane of f32. Columns and k beyond the last are zero. So columns, and
 /// gates, are rounded up to whole pairs, and the columns of c with them.
@@ -126,6 +127,8 @@ struct LinearShape {
   bool residual = false;
   Activation activation = Activation::None;
   bool gated = false;
+  /// F32 arithmetic on weights in bf16: the bits of the same values in f32.
+  bool bf16Weights = false;
   /// The sums start from the f32 values that c holds; neither bias, activation
   /// nor residual was applied to them. c is row-major.
   bool accumulate = false;

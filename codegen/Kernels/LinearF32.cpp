@@ -16,8 +16,8 @@ static constexpr int kUnroll = 4;
 // A longer k is cut into chunks of about this length: then the rows of a tile
 // stay in the L1 while a chunk of the panels passes, and the chunk in the L2.
 static constexpr int64_t kChunkLength = 768;
-// A k-step of a panel: one cache line.
-static constexpr int kStepBytes = int(kPanelColumns * sizeof(float));
+// A k-step of a panel in f32, or two of bf16: one cache line.
+static constexpr int kLineBytes = int(kPanelColumns * sizeof(float));
 // Lines that are asked for at once when a chunk begins, one in each page of the
 // next chunk. A line in a new page holds up everything behind it until its
 // address is translated; translations asked for together overlap.
@@ -37,6 +37,8 @@ static constexpr int kLanesAtOnce = 4;
 // group of panels is widened to where a tile has less.
 static constexpr int kEnoughChains = 8;
 static constexpr int kWideChains = 12;
+// Panels that the pointers of b reach; one of them is the workspace's for bf16.
+static constexpr int kMaxPanels = 8, kMaxBf16Panels = 6;
 
 namespace {
 /// 8-byte places on the stack.
@@ -45,6 +47,7 @@ enum Local {
   A,
   Rows,
   CPanelBytes,
+  Workspace,
   // Of the place in the loops.
   PanelsLeft,
   ChunksLeft, // from the chunk at hand on
@@ -55,8 +58,9 @@ enum Local {
   GroupBias,
   GroupResidual,
   TileResidual,  // GroupResidual at the first row of the tile
-  PrefetchSteps, // k-steps of the next chunk in kUnrollFull k-steps
+  PrefetchLines, // of the next chunk in kUnrollFull k-steps
   PrefetchEnd,   // end of its first panel
+  TileWeights,   // Weights of the next tile; of bf16 only
   LocalCount
 };
 } // namespace
@@ -68,18 +72,28 @@ static int rowOffset(int rows, int64_t stride) {
 
 LinearF32::LinearF32(const KernelRow &row, const LinearShape &shape)
     : VectorAssembler(row.vectorBytes), row(row), shape(shape),
-      panelBytes(shape.k * kStepBytes),
+      panelBytes(stepBytes(shape.k)),
       chunks(shape.gated ? 1
                          : std::max<int64_t>(1, (shape.k + kChunkLength / 2) /
                                                     kChunkLength)),
-      lastChunkLength(shape.k - (chunks - 1) * kChunkLength) {}
+      lastChunkLength(shape.k - (chunks - 1) * kChunkLength),
+      maxChunkLength(chunks > 1 ? std::max(kChunkLength, lastChunkLength)
+                                : lastChunkLength) {}
+
+int64_t LinearF32::workspaceBytes() const {
+  return shape.bf16Weights ? row.panelTile * maxChunkLength * kLineBytes : 0;
+}
+
+int64_t LinearF32::stepBytes(int64_t steps) const {
+  return (steps + stepsPerLine() - 1) / stepsPerLine() * kLineBytes;
+}
 
 int LinearF32::panelsForRows(int rows) const {
   Tile tile{rows, row.panelTile};
   if (accumulators(tile) >= kEnoughChains)
     return row.panelTile;
-  // The pointers of b reach 8 panels.
-  return std::min(8, kWideChains / (rows * vectorsPerPanel()));
+  return std::min(shape.bf16Weights ? kMaxBf16Panels : kMaxPanels,
+                  kWideChains / (rows * vectorsPerPanel()));
 }
 
 LinearF32::Vec LinearF32::spare(Tile tile, int index) const {
@@ -101,11 +115,16 @@ Address LinearF32::aAt(int row, int k) {
 
 Address LinearF32::bAt(int vector, int k) {
   const int panel = vector / vectorsPerPanel();
-  const int offset = k * kStepBytes + vector % vectorsPerPanel() * vectorBytes;
+  const int offset = k / stepsPerLine() * kLineBytes +
+                     vector % vectorsPerPanel() * vectorBytes;
   const RegExp base = b[panel / 3];
   if (panel % 3 == 0)
     return ptr[base + offset];
   return ptr[base + bPanelBytes * (panel % 3) + offset];
+}
+
+Address LinearF32::keptAt(Tile tile, int vector, int k) {
+  return vectorAt(kept, k * vectors(tile) + vector);
 }
 
 bool LinearF32::generate(std::vector<uint8_t> &code, std::string &error) {
@@ -136,6 +155,7 @@ void LinearF32::emitArguments() {
       {A, offsetof(LinearArgs, a)},
       {Rows, offsetof(LinearArgs, rows)},
       {CPanelBytes, offsetof(LinearArgs, cPanelBytes)},
+      {Workspace, offsetof(LinearArgs, workspace)},
       {PanelsLeft, offsetof(LinearArgs, panels)},
       {ChunkB, offsetof(LinearArgs, b)},
       {GroupC, offsetof(LinearArgs, c)},
@@ -153,10 +173,10 @@ void LinearF32::emitArguments() {
   mov(ecx, row.rowTile);
   div(rcx);
   mov(rcx, rax);
-  add(rax, kUnrollFull - 1);
+  add(rax, kUnrollFull / stepsPerLine() - 1);
   xor_(edx, edx);
   div(rcx);
-  mov(local(PrefetchSteps), rax);
+  mov(local(PrefetchLines), rax);
 
   mov(aRowBytes, shape.lda * int64_t(sizeof(float)));
   mov(bPanelBytes, panelBytes);
@@ -178,6 +198,14 @@ void LinearF32::emitGroups(int panels, int maxRows) {
 
   L(nextChunk);
   emitPrefetchOfNextChunk(panels);
+  if (shape.bf16Weights) {
+    Label oneTile;
+    mov(local(TileWeights), Widen);
+    cmp(local(Rows), maxRows);
+    jbe(oneTile);
+    mov(local(TileWeights), WidenAndKeep);
+    L(oneTile);
+  }
   mov(temp, local(ChunkA));
   mov(local(TileA), temp);
   mov(c, local(GroupC));
@@ -217,18 +245,17 @@ void LinearF32::emitGroups(int panels, int maxRows) {
 
   if (chunks > 1) {
     add(local(ChunkA), int(kChunkLength * sizeof(float)));
-    add(local(ChunkB), int(kChunkLength * kStepBytes));
+    add(local(ChunkB), int(stepBytes(kChunkLength)));
     dec(local(ChunksLeft));
     jnz(nextChunk);
   }
   // ChunkB is behind the last chunk of the first panel, if there are several.
-  add(local(ChunkB),
-      int(panels * panelBytes -
-          (chunks > 1 ? chunks * kChunkLength * kStepBytes : 0)));
+  add(local(ChunkB), int(panels * panelBytes -
+                         (chunks > 1 ? chunks * stepBytes(kChunkLength) : 0)));
   imul(temp, local(CPanelBytes), panels);
   add(local(GroupC), temp);
   if (shape.bias)
-    add(local(GroupBias), panels * kStepBytes);
+    add(local(GroupBias), panels * int(kPanelColumns * sizeof(float)));
   if (shape.residual)
     add(local(GroupResidual), panels * resultColumns() * int(sizeof(float)));
   sub(local(PanelsLeft), panels);
@@ -242,14 +269,14 @@ void LinearF32::emitPrefetchOfNextChunk(int panels) {
   const auto setTarget = [&](int64_t distance, int64_t length) {
     mov(prefetch, local(ChunkB));
     add(prefetch, int(distance));
-    lea(temp, ptr[prefetch + int(length * kStepBytes)]);
+    lea(temp, ptr[prefetch + int(stepBytes(length))]);
     mov(local(PrefetchEnd), temp);
     const int pages = kPageLines / std::min(panels, row.panelTile);
     for (int page = 0; page < pages; ++page)
-      if (int64_t(page) * kPageBytes < length * kStepBytes)
-        emitPrefetchStep(panels, page * kPageBytes);
+      if (int64_t(page) * kPageBytes < stepBytes(length))
+        emitPrefetchLine(panels, page * kPageBytes);
   };
-  const int64_t chunkBytes = kChunkLength * kStepBytes;
+  const int64_t chunkBytes = stepBytes(kChunkLength);
   const int64_t toNextGroup = panels * panelBytes - (chunks - 1) * chunkBytes;
   Label lastChunk, lastGroup, done;
   mov(prefetchStride, bPanelBytes);
@@ -269,15 +296,12 @@ void LinearF32::emitPrefetchOfNextChunk(int panels) {
   cmp(local(Rows), kMinRowsToFetchBehind);
   jb(done);
   const int64_t length = std::min(lastChunkLength, kMaxLengthBehind);
-  mov(prefetchStride, length * kStepBytes);
+  mov(prefetchStride, stepBytes(length));
   setTarget(toNextGroup, length);
   L(done);
 }
 
 void LinearF32::emitTile(Tile tile) {
-  const bool full = tile.rows == row.rowTile && tile.panels == row.panelTile;
-  const int unroll = full ? kUnrollFull : kUnroll;
-
   mov(a[0], local(TileA));
   for (int row = 3; row < tile.rows; row += 3) {
     lea(a[row / 3], ptr[a[row / 3 - 1] + aRowBytes * 2]);
@@ -288,9 +312,9 @@ void LinearF32::emitTile(Tile tile) {
     lea(b[panel / 3], ptr[b[panel / 3 - 1] + bPanelBytes * 2]);
     add(b[panel / 3], bPanelBytes);
   }
-  xor_(prefetchSteps, prefetchSteps);
+  xor_(prefetchLines, prefetchLines);
   cmp(prefetch, local(PrefetchEnd));
-  cmovb(prefetchSteps, local(PrefetchSteps));
+  cmovb(prefetchLines, local(PrefetchLines));
 
   if (shape.residual)
     emitPrefetchOfResidual(tile);
@@ -312,43 +336,28 @@ void LinearF32::emitTile(Tile tile) {
     L(summing);
   }
 
-  const int64_t lastRounds = lastChunkLength / unroll;
-  if (lastRounds > 0) {
-    mov(kLeft, lastRounds);
-    if (chunks > 1) {
-      mov(temp, kChunkLength / unroll);
-      cmp(local(ChunksLeft), 1);
-      cmovne(kLeft, temp);
+  Label epilogue;
+  if (shape.bf16Weights) {
+    // The tiles behind the first one load what it kept.
+    mov(kept, local(Workspace));
+    if (isOneOfSeveral(tile)) {
+      Label widen, load;
+      cmp(local(TileWeights), Widen);
+      je(widen);
+      jb(load);
+      mov(local(TileWeights), Load);
+      emitProducts(tile, WidenAndKeep, store);
+      jmp(epilogue);
+      L(load);
+      emitProducts(tile, Load, store);
+      jmp(epilogue);
+      L(widen);
     }
-    Label nextRound;
-    align(32);
-    L(nextRound);
-    for (int k = 0; k < unroll; ++k) {
-      Label noPrefetch;
-      cmp(prefetchSteps, k * kUnrollFull / unroll);
-      jbe(noPrefetch);
-      emitPrefetchStep(tile.panels, 0);
-      add(prefetch, kStepBytes);
-      L(noPrefetch);
-      // The same place of the next tile's rows, which the first group meets
-      // cold. AVX2 loses more by the instructions than it gains.
-      if (full && isAvx512() && k < tile.rows)
-        prefetcht1(aAt(k, int(tile.rows * shape.lda)));
-      emitStep(tile, k);
-    }
-    for (int row = 0; row < tile.rows; row += 3)
-      add(a[row / 3], unroll * int(sizeof(float)));
-    for (int panel = 0; panel < tile.panels; panel += 3)
-      add(b[panel / 3], unroll * kStepBytes);
-    dec(kLeft);
-    jnz(nextRound);
+    emitProducts(tile, Widen, store);
+  } else {
+    emitProducts(tile, Load, store);
   }
-  if (chunks > 1) {
-    cmp(local(ChunksLeft), 1);
-    jne(store);
-  }
-  for (int k = 0; k < lastChunkLength % unroll; ++k)
-    emitStep(tile, k);
+  L(epilogue);
   emitEpilogue(tile);
   L(store);
   if (shape.gated)
@@ -362,11 +371,60 @@ void LinearF32::emitTile(Tile tile) {
     add(local(TileResidual), rowOffset(tile.rows, shape.ldr));
 }
 
-void LinearF32::emitStep(Tile tile, int k) {
+/// The sums of a chunk of k. Leaves for `chunkDone` if others follow.
+void LinearF32::emitProducts(Tile tile, Weights weights, Label &chunkDone) {
+  const bool full = tile.rows == row.rowTile && tile.panels == row.panelTile;
+  const int unroll = full ? kUnrollFull : kUnroll;
+  const bool fromKept = weights == Load && shape.bf16Weights;
+  const int64_t lastRounds = lastChunkLength / unroll;
+  if (lastRounds > 0) {
+    mov(kLeft, lastRounds);
+    if (chunks > 1) {
+      mov(temp, kChunkLength / unroll);
+      cmp(local(ChunksLeft), 1);
+      cmovne(kLeft, temp);
+    }
+    Label nextRound;
+    align(32);
+    L(nextRound);
+    for (int k = 0; k < unroll; ++k) {
+      if (k % stepsPerLine() == 0) {
+        Label noPrefetch;
+        cmp(prefetchLines, k / stepsPerLine() * kUnrollFull / unroll);
+        jbe(noPrefetch);
+        emitPrefetchLine(tile.panels, 0);
+        add(prefetch, kLineBytes);
+        L(noPrefetch);
+      }
+      // The same place of the next tile's rows, which the first group meets
+      // cold. AVX2 loses more by the instructions than it gains.
+      if (full && isAvx512() && k < tile.rows)
+        prefetcht1(aAt(k, int(tile.rows * shape.lda)));
+      emitStep(tile, weights, k);
+    }
+    for (int row = 0; row < tile.rows; row += 3)
+      add(a[row / 3], unroll * int(sizeof(float)));
+    if (!fromKept)
+      for (int panel = 0; panel < tile.panels; panel += 3)
+        add(b[panel / 3], int(stepBytes(unroll)));
+    if (fromKept || weights == WidenAndKeep)
+      add(kept, unroll * tile.panels * kLineBytes);
+    dec(kLeft);
+    jnz(nextRound);
+  }
+  if (chunks > 1) {
+    cmp(local(ChunksLeft), 1);
+    jne(chunkDone);
+  }
+  for (int k = 0; k < lastChunkLength % unroll; ++k)
+    emitStep(tile, weights, k);
+}
+
+void LinearF32::emitStep(Tile tile, Weights weights, int k) {
   const int vectorCount = vectors(tile);
   if (tile.rows >= vectorCount) {
     for (int v = 0; v < vectorCount; ++v)
-      vmovups(spare(tile, v), bAt(v, k));
+      emitWeights(tile, weights, spare(tile, v), v, k);
     for (int m = 0; m < tile.rows; ++m) {
       Vec aBroadcast = passing(tile, vectorCount, m);
       vbroadcastss(aBroadcast, aAt(m, k));
@@ -379,16 +437,32 @@ void LinearF32::emitStep(Tile tile, int k) {
     vbroadcastss(spare(tile, m), aAt(m, k));
   for (int v = 0; v < vectorCount; ++v) {
     Vec bVector = passing(tile, tile.rows, v);
-    vmovups(bVector, bAt(v, k));
+    emitWeights(tile, weights, bVector, v, k);
     for (int m = 0; m < tile.rows; ++m)
       vfmadd231ps(acc(tile, m, v), spare(tile, m), bVector);
   }
 }
 
-/// Fetches one k-step of the next chunk. Spread over the k-steps, because lines
-/// that are asked for at once fill the buffers that the loads of this chunk
-/// need.
-void LinearF32::emitPrefetchStep(int panels, int offset) {
+/// A vector of weights of a k-step.
+void LinearF32::emitWeights(Tile tile, Weights weights, const Vec &to,
+                            int vector, int k) {
+  if (weights == Load) {
+    vmovups(to, shape.bf16Weights ? keptAt(tile, vector, k) : bAt(vector, k));
+    return;
+  }
+  vmovups(to, bAt(vector, k));
+  if (k % 2 == 0)
+    vpslld(to, to, 16);
+  else
+    vandps(to, to, constant(int32_t(0xffff0000)));
+  if (weights == WidenAndKeep)
+    vmovups(keptAt(tile, vector, k), to);
+}
+
+/// Fetches one line of each panel of the next chunk. Spread over the k-steps,
+/// because lines that are asked for at once fill the buffers that the loads of
+/// this chunk need.
+void LinearF32::emitPrefetchLine(int panels, int offset) {
   for (int panel = 0; panel < std::min(panels, row.panelTile); ++panel)
     prefetcht1(panel == 0 ? ptr[prefetch + offset]
                           : ptr[prefetch + prefetchStride * panel + offset]);

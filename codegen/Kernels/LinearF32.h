@@ -49,17 +49,38 @@ namespace encast {
 ///            vec(2i + 1) = gates | others of the next   others | others
 ///
 /// Their k is not cut, because 8 columns of c cannot hold 16 sums.
+///
+/// Weights in bf16 are pairs of k-steps, a column's two values in a lane. They
+/// are widened exactly, so all results are those of the same values in f32:
+///
+///   31        16 15         0
+///   | k odd     | k even    |   k even: lane << 16     k odd: lane &
+///   0xffff0000
+///
+/// If all rows of a call are one tile, it widens them in registers. Else the
+/// first tile of each chunk of k does so and keeps what it widened in the
+/// workspace, [k][panel of the group][16] of f32, where the other tiles load
+/// it: the instructions hide behind the first tile's products, and the chunk
+/// stays in the L2.
 class LinearF32 final : public VectorAssembler {
 public:
   LinearF32(const KernelRow &row, const LinearShape &shape);
   bool generate(std::vector<uint8_t> &code, std::string &error);
   /// Whether sums wait in c.
   bool cutsK() const { return chunks > 1; }
+  /// Bytes of LinearArgs::workspace.
+  int64_t workspaceBytes() const;
 
 private:
   /// A register tile: `rows` by `panels` panels.
   struct Tile {
     int rows, panels;
+  };
+  /// What a tile does for its weights.
+  enum Weights {
+    Load,         ///< Those in f32, from b or the workspace.
+    Widen,        ///< Those in bf16.
+    WidenAndKeep, ///< The same, and writes them to the workspace.
   };
 
   int vectorsPerPanel() const { return int(kPanelColumns) / lanes(); }
@@ -71,6 +92,14 @@ private:
   }
   /// Panels of a group when all rows of a call fit in a tile that low.
   int panelsForRows(int rows) const;
+  /// Whether a call of more rows than fit in a tile has tiles like this one.
+  bool isOneOfSeveral(Tile tile) const {
+    return tile.panels <= row.panelTile && tile.rows >= row.rowTile / 2;
+  }
+  /// k-steps of a panel that share a cache line.
+  int stepsPerLine() const { return shape.bf16Weights ? 2 : 1; }
+  /// Bytes of so many k-steps of a panel.
+  int64_t stepBytes(int64_t steps) const;
 
   Vec acc(Tile tile, int row, int vector) const {
     return vec(row * vectors(tile) + vector);
@@ -82,13 +111,17 @@ private:
 
   Xbyak::Address aAt(int row, int k);
   Xbyak::Address bAt(int vector, int k);
+  Xbyak::Address keptAt(Tile tile, int vector, int k);
 
   void emitArguments();
   void emitGroups(int panels, int maxRows);
   void emitTile(Tile tile);
-  void emitStep(Tile tile, int k);
+  void emitProducts(Tile tile, Weights weights, Xbyak::Label &chunkDone);
+  void emitStep(Tile tile, Weights weights, int k);
+  void emitWeights(Tile tile, Weights weights, const Vec &to, int vector,
+                   int k);
   void emitPrefetchOfNextChunk(int panels);
-  void emitPrefetchStep(int panels, int offset);
+  void emitPrefetchLine(int panels, int offset);
   void emitPrefetchOfResidual(Tile tile);
   void emitEpilogue(Tile tile);
   void emitGatePairs(Tile tile);
@@ -100,7 +133,7 @@ private:
   const KernelRow &row;
   const LinearShape shape;
   const int64_t panelBytes;
-  const int64_t chunks, lastChunkLength; // of k
+  const int64_t chunks, lastChunkLength, maxChunkLength; // of k
   /// Subroutines that are called, by rows and panels.
   std::map<std::pair<int, int>, Xbyak::Label> tiles;
 
@@ -108,13 +141,15 @@ private:
   const Xbyak::Reg64 prefetchStride = rdi;   // bytes between its panels
   const Xbyak::Reg64 a[3] = {rax, rbx, rcx}; // rows 0, 3 and 6 of the tile
   const Xbyak::Reg64 aRowBytes = rdx;
-  const Xbyak::Reg64 b[3] = {r8, r9, r10}; // panels 0, 3 and 6 of the group
+  const Xbyak::Reg64 b[3] = {r8, r9, r10}; // panels 0, 3 and 6 of the group;
+                                           // of bf16 at most six
+  const Xbyak::Reg64 kept = r10; // k-step in the workspace, of bf16 only
   const Xbyak::Reg64 bPanelBytes = r11;
   const Xbyak::Reg64 kLeft = r12;
   const Xbyak::Reg64 rowsLeft = r13;
   const Xbyak::Reg64 c = r14;
-  const Xbyak::Reg64 prefetch = r15; // k-step of the next chunk, first panel
-  const Xbyak::Reg64 prefetchSteps = rbp; // in kUnrollFull k-steps
+  const Xbyak::Reg64 prefetch = r15;      // line of the next chunk, first panel
+  const Xbyak::Reg64 prefetchLines = rbp; // in kUnrollFull k-steps
   const Xbyak::Reg64 temp = rsi;
 };
 

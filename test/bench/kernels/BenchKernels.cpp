@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <sys/mman.h>
@@ -36,6 +37,16 @@ struct AttentionSize {
   int64_t headSize, queryHeads = 1, window = -1;
 };
 
+/// Their leading halves, the second one in front.
+float pairOfBf16(float first, float second) {
+  uint32_t low, high;
+  std::memcpy(&low, &first, sizeof(low));
+  std::memcpy(&high, &second, sizeof(high));
+  high = (high & 0xffff0000) | low >> 16;
+  std::memcpy(&second, &high, sizeof(high));
+  return second;
+}
+
 class Bench : public KernelBench {
 public:
   explicit Bench(KernelBenchOptions options)
@@ -48,9 +59,10 @@ public:
       std::exit(1);
     }
     madvise(weights, kRotationBytes, MADV_NOHUGEPAGE); // as a file's
+    // Both halves of a float are numbers of bf16, too.
     Random random(1);
     for (size_t i = 0; i < kRotationFloats; ++i)
-      weights[i] = random.uniform();
+      weights[i] = pairOfBf16(random.uniform(), random.uniform());
   }
   ~Bench() { munmap(weights, kRotationBytes); }
   Bench(const Bench &) = delete;
@@ -104,7 +116,7 @@ void Bench::addLinearCases() {
       {5120, 1024, Activation::Silu}, // LFM2.5-230M
   };
   for (const LinearSize &size : sizes)
-    for (int64_t m : {1, 8, 32, 64, 128, 256})
+    for (int64_t m : {1, 8, 32, 64, 96, 128, 256})
       addLinear(size, m);
 }
 
@@ -126,31 +138,38 @@ void Bench::addLinear(const LinearSize &linear, int64_t m) {
     for (const KernelRow &row : kernelRows()) {
       if (!canRun(row, KernelFamily::Linear))
         continue;
-      LinearShape shape;
-      shape.k = shape.lda = k;
-      shape.ldc = gated ? n / 2 : n;
-      shape.gated = gated;
-      shape.activation = linear.gate;
-      std::vector<uint8_t> code;
-      std::string error;
-      if (!generateLinear(row, shape, code, error)) {
-        std::fprintf(stderr, "bench-kernels: error: %s\n", error.c_str());
-        std::exit(1);
+      for (bool bf16 : {false, true}) {
+        LinearShape shape;
+        shape.k = shape.lda = k;
+        shape.ldc = gated ? n / 2 : n;
+        shape.gated = gated;
+        shape.activation = linear.gate;
+        shape.bf16Weights = bf16;
+        std::vector<uint8_t> code;
+        std::string error;
+        if (!generateLinear(row, shape, code, error)) {
+          std::fprintf(stderr, "bench-kernels: error: %s\n", error.c_str());
+          std::exit(1);
+        }
+        auto kernel = std::make_shared<ExecutableCode>(code);
+        auto workspace = std::make_shared<GuardedFloats>(
+            linearWorkspaceBytes(row, shape) / 4);
+        add({row.name, problem + (bf16 ? " bf16" : ""), 2.0 * m * n * k,
+             multiplierOf(row), [=] {
+               LinearArgs args = {};
+               args.a = a->data();
+               args.b = nextWeights(*offset, n * k * (bf16 ? 2 : 4));
+               args.c = c->data();
+               args.rows = m;
+               args.panels = n / kPanelColumns;
+               args.cPanelBytes =
+                   (gated ? 1 : 2) * kPanelColumns / 2 * sizeof(float);
+               args.workspace = workspace->data();
+               (*kernel)(&args);
+               if (!cold)
+                 *offset = 0;
+             }});
       }
-      auto kernel = std::make_shared<ExecutableCode>(code);
-      add({row.name, problem, 2.0 * m * n * k, multiplierOf(row), [=] {
-             LinearArgs args = {};
-             args.a = a->data();
-             args.b = nextWeights(*offset, n * k * sizeof(float));
-             args.c = c->data();
-             args.rows = m;
-             args.panels = n / kPanelColumns;
-             args.cPanelBytes =
-                 (gated ? 1 : 2) * kPanelColumns / 2 * sizeof(float);
-             (*kernel)(&args);
-             if (!cold)
-               *offset = 0;
-           }});
     }
     std::shared_ptr<OneDnnProduct> product =
         gated ? nullptr : OneDnnProduct::create(m, n, k);

@@ -74,8 +74,8 @@ protected:
     for (size_t i = 0; i < values.size(); ++i)
       problem.a[i] = values[i];
     for (int64_t column = 0; column < kPanelColumns; ++column)
-      problem.b(0, column) = 1;
-    problem.run(*linearKernel(row, shape));
+      problem.setB(0, column, 1);
+    problem.run(row, *linearKernel(row, shape));
     std::vector<float> results;
     for (size_t i = 0; i < values.size(); ++i) {
       const float first = problem.c[problem.cIndex(i, 0)];

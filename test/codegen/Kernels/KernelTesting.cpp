@@ -136,16 +136,30 @@ static int64_t cCount(LinearProblem::Size size, const LinearShape &shape) {
   return resultCount(size, shape, shape.ldc);
 }
 
+/// Floats, or pairs of bf16, of a panel's column.
+static int64_t bSteps(const LinearShape &shape) {
+  return shape.bf16Weights ? (shape.k + 1) / 2 : shape.k;
+}
+
 LinearProblem::LinearProblem(Size size, const LinearShape &shape, uint64_t seed)
     : size(size), shape(shape), a((size.rows - 1) * shape.lda + shape.k),
-      packedB(size.panels * shape.k * kPanelColumns), c(cCount(size, shape)),
+      packedB(size.panels * bSteps(shape) * kPanelColumns),
+      c(cCount(size, shape)),
       bias(shape.bias ? size.panels * kPanelColumns : 0),
       residual(shape.residual ? resultCount(size, shape, shape.ldr) : 0),
       firstSums(shape.accumulate ? c.size() : 0) {
   Random random(seed);
-  for (GuardedFloats *operand : {&a, &packedB, &bias, &residual})
-    for (int64_t i = 0; i < operand->size(); ++i)
-      (*operand)[i] = random.uniform();
+  const auto fill = [&](GuardedFloats &operand) {
+    for (int64_t i = 0; i < operand.size(); ++i)
+      operand[i] = random.uniform();
+  };
+  fill(a);
+  std::fill_n(packedB.data(), packedB.size(), 0.0f); // k beyond the last
+  for (int64_t k = 0; k < shape.k; ++k)
+    for (int64_t column = 0; column < size.panels * kPanelColumns; ++column)
+      setB(k, column, random.uniform());
+  fill(bias);
+  fill(residual);
   for (float &sum : firstSums)
     sum = random.uniform();
   resetC();
@@ -160,13 +174,35 @@ void LinearProblem::resetC() {
       c[cIndex(row, column)] = firstSums[cIndex(row, column)];
 }
 
-float &LinearProblem::b(int64_t k, int64_t column) {
-  return packedB[(column / kPanelColumns * shape.k + k) * kPanelColumns +
-                 column % kPanelColumns];
+int64_t LinearProblem::bIndex(int64_t k, int64_t column) const {
+  const int64_t step = shape.bf16Weights ? k / 2 : k;
+  return (column / kPanelColumns * bSteps(shape) + step) * kPanelColumns +
+         column % kPanelColumns;
+}
+
+void LinearProblem::setB(int64_t k, int64_t column, float value) {
+  float &place = packedB[bIndex(k, column)];
+  if (!shape.bf16Weights) {
+    place = value;
+    return;
+  }
+  uint32_t bits, pair;
+  std::memcpy(&bits, &value, sizeof(bits));
+  std::memcpy(&pair, &place, sizeof(pair));
+  bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  pair = k % 2 ? (pair & 0xffff) | bits << 16 : (pair & 0xffff0000) | bits;
+  std::memcpy(&place, &pair, sizeof(pair));
 }
 
 float LinearProblem::b(int64_t k, int64_t column) const {
-  return const_cast<LinearProblem *>(this)->b(k, column);
+  float value = packedB[bIndex(k, column)];
+  if (!shape.bf16Weights)
+    return value;
+  uint32_t pair;
+  std::memcpy(&pair, &value, sizeof(pair));
+  pair = k % 2 ? pair & 0xffff0000 : pair << 16;
+  std::memcpy(&value, &pair, sizeof(pair));
+  return value;
 }
 
 int64_t LinearProblem::cIndex(int64_t row, int64_t column) const {
@@ -176,12 +212,17 @@ int64_t LinearProblem::cIndex(int64_t row, int64_t column) const {
   return row * shape.ldc + column;
 }
 
-void LinearProblem::run(const ExecutableCode &kernel, int64_t firstRow,
-                        int64_t rows, int64_t firstPanel, int64_t panels) {
+void LinearProblem::run(const KernelRow &row, const ExecutableCode &kernel,
+                        int64_t firstRow, int64_t rows, int64_t firstPanel,
+                        int64_t panels) {
+  GuardedFloats workspace(linearWorkspaceBytes(row, shape) /
+                          int64_t(sizeof(float)));
+  for (int64_t i = 0; i < workspace.size(); ++i)
+    workspace[i] = std::nanf("");
   const int64_t column = firstPanel * resultColumns();
   LinearArgs args = {};
   args.a = a.data() + firstRow * shape.lda;
-  args.b = packedB.data() + firstPanel * shape.k * kPanelColumns;
+  args.b = packedB.data() + firstPanel * bSteps(shape) * kPanelColumns;
   args.c = c.data() + cIndex(firstRow, column);
   if (shape.bias)
     args.bias = bias.data() + firstPanel * kPanelColumns;
@@ -192,7 +233,10 @@ void LinearProblem::run(const ExecutableCode &kernel, int64_t firstRow,
   args.cPanelBytes =
       (size.panelMajor ? size.rows * kPanelColumns : resultColumns()) *
       int64_t(sizeof(float));
+  args.workspace = workspace.data();
   kernel.callChecked(&args);
+  if (!workspace.frontUntouched())
+    std::abort();
 }
 
 float LinearProblem::expectedSum(int64_t row, int64_t panelColumn) const {

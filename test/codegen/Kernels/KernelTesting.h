@@ -94,7 +94,8 @@ public:
     return shape.gated ? kPanelColumns / 2 : kPanelColumns;
   }
   int64_t columns() const { return size.panels * resultColumns(); }
-  float &b(int64_t k, int64_t column);
+  /// A weight; one in bf16 is rounded to the nearest.
+  void setB(int64_t k, int64_t column, float value);
   float b(int64_t k, int64_t column) const;
   /// Index in `c` of an element.
   int64_t cIndex(int64_t row, int64_t column) const;
@@ -102,10 +103,10 @@ public:
   void resetC();
 
   /// Runs the kernel on a range of rows and panels, writing into `c`.
-  void run(const ExecutableCode &kernel, int64_t firstRow, int64_t rows,
-           int64_t firstPanel, int64_t panels);
-  void run(const ExecutableCode &kernel) {
-    run(kernel, 0, size.rows, 0, size.panels);
+  void run(const KernelRow &row, const ExecutableCode &kernel, int64_t firstRow,
+           int64_t rows, int64_t firstPanel, int64_t panels);
+  void run(const KernelRow &row, const ExecutableCode &kernel) {
+    run(row, kernel, 0, size.rows, 0, size.panels);
   }
 
   /// What the contract says of the bits, without activation: a chain of fused
@@ -121,9 +122,12 @@ public:
 
   const Size size;
   const LinearShape shape;
-  GuardedFloats a, packedB, c, bias, residual;
+  GuardedFloats a, packedB, c, bias, residual; ///< packedB: or pairs of bf16.
 
 private:
+  /// Index in packedB of what holds a weight.
+  int64_t bIndex(int64_t k, int64_t column) const;
+
   std::vector<float> firstSums; ///< That c holds when it accumulates.
 };
 

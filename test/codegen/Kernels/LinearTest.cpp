@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <tuple>
 
 #ifdef ENCAST_HAVE_ONEDNN
 #include <oneapi/dnnl/dnnl.h>
@@ -13,11 +14,22 @@ using namespace encast;
 
 namespace {
 
-class Linear : public KernelTest {
+/// A row, and whether weights are in bf16.
+using LinearParam = std::tuple<KernelRow, bool>;
+
+class Linear : public testing::TestWithParam<LinearParam> {
 protected:
+  void SetUp() override {
+    if (uint32_t missing = kernelRow().cpuFeatures & ~hostFeatures())
+      GTEST_SKIP() << "host lacks " << featureNames(missing);
+  }
+
+  static const KernelRow &kernelRow() { return std::get<0>(GetParam()); }
+
   /// A shape with dense rows of A and of C.
   static LinearShape denseShape(int64_t k, int64_t panels) {
     LinearShape shape;
+    shape.bf16Weights = std::get<1>(GetParam());
     shape.k = shape.lda = k;
     shape.ldc = shape.ldr = panels * kPanelColumns;
     return shape;
@@ -67,10 +79,10 @@ protected:
 TEST_P(Linear, ComputesEveryNumberOfRows) {
   for (int64_t panels : {1, 5}) {
     const LinearShape shape = denseShape(19, panels);
-    auto kernel = linearKernel(GetParam(), shape);
-    for (int64_t rows = 1; rows <= 3 * GetParam().rowTile + 1; ++rows) {
+    auto kernel = linearKernel(kernelRow(), shape);
+    for (int64_t rows = 1; rows <= 3 * kernelRow().rowTile + 1; ++rows) {
       LinearProblem problem({rows, panels}, shape, rows);
-      problem.run(*kernel);
+      problem.run(kernelRow(), *kernel);
       expectBits(problem);
     }
   }
@@ -80,10 +92,10 @@ TEST_P(Linear, ComputesEveryNumberOfRows) {
 TEST_P(Linear, ComputesEveryNumberOfPanels) {
   for (int64_t panels = 1; panels <= 20; ++panels) {
     const LinearShape shape = denseShape(9, panels);
-    auto kernel = linearKernel(GetParam(), shape);
-    for (int64_t rows : {1, 2, 3, 4, GetParam().rowTile + 3}) {
+    auto kernel = linearKernel(kernelRow(), shape);
+    for (int64_t rows : {1, 2, 3, 4, kernelRow().rowTile + 3}) {
       LinearProblem problem({rows, panels}, shape, panels);
-      problem.run(*kernel);
+      problem.run(kernelRow(), *kernel);
       expectBits(problem);
     }
   }
@@ -98,10 +110,10 @@ TEST_P(Linear, ComputesEveryK) {
     sizes.push_back(k);
   for (int64_t k : sizes) {
     const LinearShape shape = denseShape(k, 4);
-    auto kernel = linearKernel(GetParam(), shape);
-    for (int64_t rows : {1, 2 * GetParam().rowTile + 5}) {
+    auto kernel = linearKernel(kernelRow(), shape);
+    for (int64_t rows : {1, 2 * kernelRow().rowTile + 5}) {
       LinearProblem problem({rows, 4}, shape, k);
-      problem.run(*kernel);
+      problem.run(kernelRow(), *kernel);
       expectBits(problem);
     }
   }
@@ -114,9 +126,9 @@ TEST_P(Linear, LeavesTheGapsOfWideStridesUntouched) {
     shape.ldc += 5;
     shape.ldr += 3;
     shape.bias = shape.residual = true;
-    auto kernel = linearKernel(GetParam(), shape);
-    LinearProblem problem({GetParam().rowTile + 3, 3}, shape, 1);
-    problem.run(*kernel);
+    auto kernel = linearKernel(kernelRow(), shape);
+    LinearProblem problem({kernelRow().rowTile + 3, 3}, shape, 1);
+    problem.run(kernelRow(), *kernel);
     expectBits(problem);
   }
 }
@@ -126,10 +138,10 @@ TEST_P(Linear, WritesPanelsApart) {
     LinearShape shape = denseShape(panels == 7 ? 1170 : 17, panels);
     shape.ldc = kPanelColumns;
     shape.bias = true;
-    auto kernel = linearKernel(GetParam(), shape);
-    for (int64_t rows : {1, GetParam().rowTile + 5}) {
+    auto kernel = linearKernel(kernelRow(), shape);
+    for (int64_t rows : {1, kernelRow().rowTile + 5}) {
       LinearProblem problem({rows, panels, /*panelMajor=*/true}, shape, panels);
-      problem.run(*kernel);
+      problem.run(kernelRow(), *kernel);
       expectBits(problem);
     }
   }
@@ -141,10 +153,10 @@ TEST_P(Linear, AddsBiasThenResidual) {
       LinearShape shape = denseShape(40, 4);
       shape.bias = bias;
       shape.residual = residual;
-      auto kernel = linearKernel(GetParam(), shape);
-      for (int64_t rows = 1; rows <= GetParam().rowTile + 1; ++rows) {
+      auto kernel = linearKernel(kernelRow(), shape);
+      for (int64_t rows = 1; rows <= kernelRow().rowTile + 1; ++rows) {
         LinearProblem problem({rows, 4}, shape, rows);
-        problem.run(*kernel);
+        problem.run(kernelRow(), *kernel);
         expectBits(problem);
       }
     }
@@ -156,10 +168,10 @@ TEST_P(Linear, MultipliesGatesByTheOtherColumns) {
   for (int64_t k : {5, 19, 1300})
     for (int64_t panels : {1, 2, 3, 4, 5, 11}) {
       LinearShape shape = gatedShape(k, panels);
-      auto kernel = linearKernel(GetParam(), shape);
-      for (int64_t rows = 1; rows <= 2 * GetParam().rowTile + 1; ++rows) {
+      auto kernel = linearKernel(kernelRow(), shape);
+      for (int64_t rows = 1; rows <= 2 * kernelRow().rowTile + 1; ++rows) {
         LinearProblem problem({rows, panels}, shape, rows);
-        problem.run(*kernel);
+        problem.run(kernelRow(), *kernel);
         expectBits(problem);
       }
     }
@@ -174,10 +186,10 @@ TEST_P(Linear, LeavesTheGapsOfGatedRowsUntouched) {
       shape.ldr += 3;
       shape.bias = bias;
       shape.residual = residual;
-      auto kernel = linearKernel(GetParam(), shape);
-      for (int64_t rows : {1, 2, GetParam().rowTile + 3}) {
+      auto kernel = linearKernel(kernelRow(), shape);
+      for (int64_t rows : {1, 2, kernelRow().rowTile + 3}) {
         LinearProblem problem({rows, 3}, shape, 1);
-        problem.run(*kernel);
+        problem.run(kernelRow(), *kernel);
         expectBits(problem);
       }
     }
@@ -188,15 +200,15 @@ TEST_P(Linear, AppliesTheActivationToTheGatesAlone) {
   for (Activation activation :
        {Activation::Silu, Activation::Gelu, Activation::GeluTanh,
         Activation::Relu, Activation::Sigmoid}) {
-    for (int64_t rows : {1, 3, GetParam().rowTile + 5}) {
+    for (int64_t rows : {1, 3, kernelRow().rowTile + 5}) {
       LinearShape shape = gatedShape(33, 5);
       shape.activation = activation;
       LinearShape plain = denseShape(33, 5);
       plain.bias = true;
       plain.activation = activation;
       LinearProblem problem({rows, 5}, shape, 4), gates({rows, 5}, plain, 4);
-      problem.run(*linearKernel(GetParam(), shape));
-      gates.run(*linearKernel(GetParam(), plain));
+      problem.run(kernelRow(), *linearKernel(kernelRow(), shape));
+      gates.run(kernelRow(), *linearKernel(kernelRow(), plain));
       const int64_t half = problem.resultColumns();
       for (int64_t row = 0; row < rows; ++row)
         for (int64_t column = 0; column < problem.columns(); ++column) {
@@ -217,10 +229,10 @@ TEST_P(Linear, AccumulatesOntoWhatCHolds) {
     shape.accumulate = true;
     shape.ldc += 3;
     shape.bias = shape.residual = k == 19;
-    auto kernel = linearKernel(GetParam(), shape);
-    for (int64_t rows = 1; rows <= GetParam().rowTile + 1; ++rows) {
+    auto kernel = linearKernel(kernelRow(), shape);
+    for (int64_t rows = 1; rows <= kernelRow().rowTile + 1; ++rows) {
       LinearProblem problem({rows, 5}, shape, rows);
-      problem.run(*kernel);
+      problem.run(kernelRow(), *kernel);
       expectBits(problem);
     }
   }
@@ -247,19 +259,19 @@ TEST_P(Linear, GivesTheSameBitsWhenKIsSplitByAccumulating) {
   }
   for (int64_t column = 0; column < expected.columns(); ++column) {
     for (int64_t i = 0; i < first; ++i)
-      head.b(i, column) = expected.b(i, column);
+      head.setB(i, column, expected.b(i, column));
     for (int64_t i = first; i < k; ++i)
-      tail.b(i - first, column) = expected.b(i, column);
+      tail.setB(i - first, column, expected.b(i, column));
     tail.bias[column] = expected.bias[column];
     for (int64_t row = 0; row < rows; ++row)
       tail.residual[row * end.ldr + column] =
           expected.residual[row * whole.ldr + column];
   }
-  expected.run(*linearKernel(GetParam(), whole));
-  head.run(*linearKernel(GetParam(), begin));
+  expected.run(kernelRow(), *linearKernel(kernelRow(), whole));
+  head.run(kernelRow(), *linearKernel(kernelRow(), begin));
   for (int64_t i = 0; i < head.c.size(); ++i)
     tail.c[i] = head.c[i];
-  tail.run(*linearKernel(GetParam(), end));
+  tail.run(kernelRow(), *linearKernel(kernelRow(), end));
   EXPECT_TRUE(sameBits(expected.c, tail.c));
 }
 
@@ -268,9 +280,9 @@ TEST_P(Linear, AppliesTheActivationBetweenBiasAndResidual) {
   LinearShape shape = denseShape(12, 2);
   shape.bias = shape.residual = true;
   shape.activation = Activation::Relu;
-  auto kernel = linearKernel(GetParam(), shape);
-  LinearProblem problem({GetParam().rowTile + 1, 2}, shape, 3);
-  problem.run(*kernel);
+  auto kernel = linearKernel(kernelRow(), shape);
+  LinearProblem problem({kernelRow().rowTile + 1, 2}, shape, 3);
+  problem.run(kernelRow(), *kernel);
   for (int64_t row = 0; row < problem.size.rows; ++row)
     for (int64_t column = 0; column < problem.columns(); ++column) {
       float sum = 0;
@@ -287,9 +299,9 @@ TEST_P(Linear, AppliesTheActivationBetweenBiasAndResidual) {
 TEST_P(Linear, StaysWithinTheBoundOfASumInDouble) {
   for (int64_t k : {1, 64, 777, 4096}) {
     const LinearShape shape = denseShape(k, 3);
-    auto kernel = linearKernel(GetParam(), shape);
-    LinearProblem problem({GetParam().rowTile + 2, 3}, shape, k);
-    problem.run(*kernel);
+    auto kernel = linearKernel(kernelRow(), shape);
+    LinearProblem problem({kernelRow().rowTile + 2, 3}, shape, k);
+    problem.run(kernelRow(), *kernel);
     const double unit = 0x1p-24 * double(k);
     for (int64_t row = 0; row < problem.size.rows; ++row)
       for (int64_t column = 0; column < problem.columns(); ++column)
@@ -303,13 +315,15 @@ TEST_P(Linear, StaysWithinTheBoundOfASumInDouble) {
 TEST_P(Linear, IsExactOnSmallIntegers) {
   LinearShape shape = denseShape(300, 5);
   shape.bias = shape.residual = true;
-  auto kernel = linearKernel(GetParam(), shape);
-  LinearProblem problem({2 * GetParam().rowTile + 1, 5}, shape, 1);
-  for (GuardedFloats *operand :
-       {&problem.a, &problem.packedB, &problem.bias, &problem.residual})
+  auto kernel = linearKernel(kernelRow(), shape);
+  LinearProblem problem({2 * kernelRow().rowTile + 1, 5}, shape, 1);
+  for (GuardedFloats *operand : {&problem.a, &problem.bias, &problem.residual})
     for (int64_t i = 0; i < operand->size(); ++i)
       (*operand)[i] = std::rint((*operand)[i] * 15);
-  problem.run(*kernel);
+  for (int64_t k = 0; k < shape.k; ++k)
+    for (int64_t column = 0; column < problem.columns(); ++column)
+      problem.setB(k, column, std::rint(problem.b(k, column) * 15));
+  problem.run(kernelRow(), *kernel);
   for (int64_t row = 0; row < problem.size.rows; ++row)
     for (int64_t column = 0; column < problem.columns(); ++column)
       ASSERT_EQ(double(problem.c[problem.cIndex(row, column)]),
@@ -322,7 +336,7 @@ TEST_P(Linear, IsExactOnSmallIntegers) {
 TEST_P(Linear, AgreesWithOneDnn) {
   const LinearShape shape = denseShape(500, 6);
   LinearProblem problem({37, 6}, shape, 8);
-  problem.run(*linearKernel(GetParam(), shape));
+  problem.run(kernelRow(), *linearKernel(kernelRow(), shape));
   const int64_t n = problem.columns();
   std::vector<float> b(shape.k * n), c(problem.size.rows * n);
   for (int64_t k = 0; k < shape.k; ++k)
@@ -347,10 +361,10 @@ TEST_P(Linear, GivesTheSameBitsForEverySplitOfRowsAndPanels) {
   accumulating.accumulate = true;
   for (LinearShape shape : {plain, accumulating, gatedShape(1200, 11)}) {
     shape.activation = Activation::Gelu;
-    auto kernel = linearKernel(GetParam(), shape);
-    const int64_t rows = 3 * GetParam().rowTile + 2, panels = 11;
+    auto kernel = linearKernel(kernelRow(), shape);
+    const int64_t rows = 3 * kernelRow().rowTile + 2, panels = 11;
     LinearProblem whole({rows, panels}, shape, 5);
-    whole.run(*kernel);
+    whole.run(kernelRow(), *kernel);
     LinearProblem parts({rows, panels}, shape, 5);
     Random random(9);
     for (int trial = 0; trial < 40; ++trial) {
@@ -359,8 +373,8 @@ TEST_P(Linear, GivesTheSameBitsForEverySplitOfRowsAndPanels) {
       const int64_t maxPanels = 1 + random.next() % panels;
       for (int64_t row = 0; row < rows; row += maxRows)
         for (int64_t panel = 0; panel < panels; panel += maxPanels)
-          parts.run(*kernel, row, std::min(maxRows, rows - row), panel,
-                    std::min(maxPanels, panels - panel));
+          parts.run(kernelRow(), *kernel, row, std::min(maxRows, rows - row),
+                    panel, std::min(maxPanels, panels - panel));
       ASSERT_TRUE(sameBits(whole.c, parts.c))
           << "at most " << maxRows << " rows and " << maxPanels << " panels"
           << (shape.gated ? ", gated" : "");
@@ -381,16 +395,41 @@ TEST_P(Linear, GivesTheSameBitsAsTheOtherRowsOfItsFamily) {
       // Large enough to reach the ends of every function.
       for (int64_t i = 0; i < expected.bias.size(); ++i)
         expected.bias[i] = actual.bias[i] = 120 * expected.bias[i];
-      expected.run(*linearKernel(GetParam(), shape));
+      expected.run(kernelRow(), *linearKernel(kernelRow(), shape));
       for (const KernelRow &other : rowsOfFamily(KernelFamily::Linear)) {
         if (other.cpuFeatures & ~hostFeatures())
           continue;
-        actual.run(*linearKernel(other, shape));
+        actual.run(other, *linearKernel(other, shape));
         EXPECT_TRUE(sameBits(expected.c, actual.c))
             << other.name << " with " << activationName(activation)
             << (shape.gated ? ", gated" : "");
       }
     }
+  }
+}
+
+// Widening is exact, so nothing tells where a weight was stored.
+TEST_P(Linear, GivesTheSameBitsAsTheSameWeightsInF32) {
+  for (int64_t k : {77, 1300}) {
+    LinearShape plain = denseShape(k, 7);
+    plain.bias = plain.residual = true;
+    plain.activation = Activation::Silu;
+    LinearShape gated = gatedShape(k, 7);
+    gated.activation = Activation::Silu;
+    for (LinearShape shape : {plain, gated})
+      for (int64_t rows : {1, 2, 5, 9, 29}) {
+        LinearShape inF32 = shape;
+        inF32.bf16Weights = false;
+        LinearProblem actual({rows, 7}, shape, 2),
+            expected({rows, 7}, inF32, 2);
+        for (int64_t i = 0; i < k; ++i)
+          for (int64_t column = 0; column < 7 * kPanelColumns; ++column)
+            expected.setB(i, column, actual.b(i, column));
+        actual.run(kernelRow(), *linearKernel(kernelRow(), shape));
+        expected.run(kernelRow(), *linearKernel(kernelRow(), inF32));
+        EXPECT_TRUE(sameBits(expected.c, actual.c))
+            << rows << " rows, k = " << k << (shape.gated ? ", gated" : "");
+      }
   }
 }
 
@@ -400,13 +439,20 @@ TEST_P(Linear, IsAssembledToEqualBytesTwice) {
   shape.activation = Activation::Silu;
   std::vector<uint8_t> first, second;
   std::string error;
-  ASSERT_TRUE(generateLinear(GetParam(), shape, first, error)) << error;
-  ASSERT_TRUE(generateLinear(GetParam(), shape, second, error)) << error;
+  ASSERT_TRUE(generateLinear(kernelRow(), shape, first, error)) << error;
+  ASSERT_TRUE(generateLinear(kernelRow(), shape, second, error)) << error;
   EXPECT_EQ(first, second);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Linear,
-                         testing::ValuesIn(rowsOfFamily(KernelFamily::Linear)),
-                         rowName);
+std::string variantName(const testing::TestParamInfo<LinearParam> &info) {
+  const auto &[row, bf16Weights] = info.param;
+  return std::string(row.name) + (bf16Weights ? "_bf16_weights" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, Linear,
+    testing::Combine(testing::ValuesIn(rowsOfFamily(KernelFamily::Linear)),
+                     testing::Bool()),
+    variantName);
 
 } // namespace

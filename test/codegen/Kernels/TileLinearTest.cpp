@@ -244,7 +244,7 @@ TEST_P(TileLinear, ActivatesWithTheBitsOfTheF32Kernel) {
       LinearProblem activated({problem.rows * problem.resultColumns(), 1}, unit,
                               0);
       for (int64_t column = 0; column < kPanelColumns; ++column)
-        activated.b(0, column) = 1;
+        activated.setB(0, column, 1);
       const auto biased = [&](int64_t row, int64_t column) {
         return problem.expectedSum(row, column) + problem.bias[column];
       };
@@ -253,7 +253,7 @@ TEST_P(TileLinear, ActivatesWithTheBitsOfTheF32Kernel) {
         activated.a[i] = biased(i / problem.resultColumns(),
                                 gated ? tileGateColumn(column) : column);
       }
-      activated.run(*linearKernel(f32, unit));
+      activated.run(f32, *linearKernel(f32, unit));
       for (int64_t i = 0; i < activated.size.rows; ++i) {
         const int64_t row = i / problem.resultColumns();
         const int64_t column = i % problem.resultColumns();
