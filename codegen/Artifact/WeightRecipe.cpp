@@ -177,19 +177,20 @@ bool hasNonFinite(const uint8_t *bytes, int64_t count, Raw exponent) {
   return found;
 }
 
-/// from: [rows, columns], 1 <= rows <= 16; panel: [columns][16], missing rows
-/// zero. Goes by tiles of 16 x 16, copied first: rows a power of two apart
-/// would evict each other from the L1 cache.
-template <typename Value>
+/// from: [rows, columns], 1 <= rows <= 16; panel: [ceil(columns / depth)][16]
+/// [depth], what is missing zero. Goes by tiles of 16 x 16, copied first: rows
+/// a power of two apart would evict each other from the L1 cache.
+template <int64_t depth, typename Value>
 void packPanel(const Value *from, int64_t rows, int64_t columns, Value *panel) {
-  Value tile[kPanelColumns][kPanelColumns] = {};
   for (int64_t k = 0; k < columns; k += kPanelColumns) {
+    Value tile[kPanelColumns][kPanelColumns] = {};
     int64_t width = std::min(kPanelColumns, columns - k);
     for (int64_t r = 0; r < rows; ++r)
       std::copy_n(from + r * columns + k, width, tile[r]);
-    for (int64_t c = 0; c < width; ++c, panel += kPanelColumns)
+    for (int64_t c = 0; c < width; c += depth)
       for (int64_t r = 0; r < kPanelColumns; ++r)
-        panel[r] = tile[r][c];
+        for (int64_t i = 0; i < depth; ++i)
+          *panel++ = tile[r][c + i];
   }
 }
 
@@ -450,6 +451,8 @@ private:
     int64_t groups = (shape[0] + group - 1) / group;
     if (__builtin_mul_overflow(groups, 2 * group, &shape[0]))
       return fail("the result has too many rows");
+    if (current().type == ElementType::BF16)
+      return expectShape(shape) && expectTypeOf(0) && expectTypeOf(1);
     return expectShape(shape) && expectType(ElementType::F32);
   }
 
@@ -498,10 +501,14 @@ private:
 
   bool checkPackPanels() {
     const std::vector<int64_t> &from = operand(0).shape;
-    if (!expectOperandOf(from.size() <= 2, "one or two") ||
-        !expectType(ElementType::F32))
+    if (!expectOperandOf(from.size() <= 2, "one or two"))
       return false;
     int64_t panels = (from[0] + kPanelColumns - 1) / kPanelColumns;
+    if (current().type == ElementType::BF16 && from.size() == 2)
+      return expectTypeOf(0) &&
+             expectShape({panels, (from[1] + 1) / 2, 2 * kPanelColumns});
+    if (!expectType(ElementType::F32))
+      return false;
     if (from.size() == 1)
       return expectShape({panels * kPanelColumns});
     return expectShape({panels, from[1], kPanelColumns});
@@ -799,7 +806,8 @@ private:
   }
 
   bool packRows(int index, int64_t begin, int64_t count, Value *out) {
-    int operand = recipe.steps[index].operands[0];
+    const RecipeStep &step = recipe.steps[index];
+    int operand = step.operands[0];
     const std::vector<int64_t> &from = recipe.steps[operand].shape;
     if (from.size() == 1) {
       int64_t available = std::clamp<int64_t>(from[0] - begin, 0, count);
@@ -813,8 +821,11 @@ private:
       int64_t available = std::min(kPanelColumns, from[0] - row);
       if (!rows(operand, row, available, unpacked.data()))
         return false;
-      packPanel(unpacked.data(), available, from[1], out);
-      out += kPanelColumns * from[1];
+      if (step.type == ElementType::BF16)
+        packPanel<2>(unpacked.data(), available, from[1], out);
+      else
+        packPanel<1>(unpacked.data(), available, from[1], out);
+      out += rowElements(step);
     }
     return true;
   }

@@ -32,9 +32,11 @@ struct RecipeStep {
                   ///< zero rows to `padded` rows (heads to whole panels).
     Interleave,   ///< `group` rows of the first of two operands of one shape,
                   ///< then the same of the second, and so on; rows that the
-                  ///< last groups lack are zero. Always f32.
+                  ///< last groups lack are zero. f32, or bf16 of bf16.
     PackPanels,   ///< [N, K] to panels [ceil(N / 16)][K][16], missing columns
-                  ///< zero; [N] to [ceil(N / 16) * 16]. Always f32.
+                  ///< zero; [N] to [ceil(N / 16) * 16]. f32; or bf16 of a
+                  ///< bf16 matrix, to [ceil(N / 16)][ceil(K / 2)][16][2], two
+                  ///< k side by side, the last two one dimension.
     PackTiles,    ///< [N, K] to tiles of bf16, missing columns and k zero:
                   ///< [ceil(N / 32)][ceil(K / 32)][planes][2 tiles][16][16][2]
                   ///< (LinearShape of codegen/Kernels/Kernels.h), the last five

@@ -103,10 +103,11 @@ const KernelRow *selectKernelRow(KernelFamily family, Arithmetic arithmetic,
 /// Weights of Arithmetic::F32: panels [panels][k][16] of f32, or bf16Weights,
 /// [panels][ceil(k / 2)][16][2] of bf16: two k of each column side by side, the
 /// k beyond the last zero. Of the others: pairs of panels
-/// [panels / 2][ceil(k / 32)][planes][2 tiles][16][16][2], where [i][n][j] of tile t is column 16 t + n at k = 32 step + 2 i + j
-/// (TilePacking.h), in packedWeightPlanes planes of bf16, or, if these are 0,
-/// in one plane of f32. Columns and k beyond the last are zero. So columns, and
-/// gates, are rounded up to whole pairs, and the columns of c with them.
+/// [panels / 2][ceil(k / 32)][planes][2 tiles][16][16][2], where [i][n][j] of
+/// tile t is column 16 t + n at k = 32 step + 2 i + j (TilePacking.h), in
+/// packedWeightPlanes planes of bf16, or, if these are 0, in one plane of f32.
+/// Columns and k beyond the last are zero. So columns, and gates, are rounded
+/// up to whole pairs, and the columns of c with them.
 ///
 /// Gated: half of the columns are gates, and the result has as many columns as
 /// there are gates: activation(gate) * other. In f32 a panel holds 8 gates,

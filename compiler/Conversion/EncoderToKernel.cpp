@@ -99,6 +99,7 @@ private:
   /// Which part of a weight is packed, and how.
   struct Packing {
     Arithmetic arithmetic = Arithmetic::F32;
+    bool bf16Weights = false; ///< In f32 arithmetic.
     int64_t headSize = 0; ///< Heads of rows that are padded to whole panels.
     int64_t row = 0, rows = -1;       ///< -1: all
     int64_t column = 0, columns = -1; ///< -1: all
@@ -132,6 +133,7 @@ private:
     return b.getNamedAttr(name, b.getI64IntegerAttr(value));
   }
 
+  bool isExactlyBf16(LinearOp op);
   Arithmetic chooseArithmetic(LinearOp op);
   Arithmetic chooseArithmetic(AttentionOp op);
   int64_t wantedPlanes(Value value);
@@ -199,6 +201,7 @@ FlatSymbolRefAttr KernelBuilder::packed(FlatSymbolRefAttr weight,
                                         FlatSymbolRefAttr gate,
                                         const Packing &packing) {
   bool tiles = packing.arithmetic != Arithmetic::F32;
+  bool bf16 = packing.bf16Weights && weightType(weight).getRank() == 2;
   int64_t padded = kernel::paddedHeadSize(packing.headSize);
   std::string name = weight.getValue().str();
   if (packing.rows >= 0)
@@ -207,8 +210,10 @@ FlatSymbolRefAttr KernelBuilder::packed(FlatSymbolRefAttr weight,
     name += ".columns." + std::to_string(packing.column);
   if (padded != packing.headSize)
     name += ".heads." + std::to_string(packing.headSize);
-  name +=
-      tiles ? "." + std::string(arithmeticName(packing.arithmetic)) : ".packed";
+  if (tiles)
+    name += "." + std::string(arithmeticName(packing.arithmetic));
+  else
+    name += bf16 ? ".packed.bf16" : ".packed";
   FlatSymbolRefAttr &result =
       packedWeights[gate ? name + "." + gate.getValue().str() : name];
   if (result)
@@ -225,6 +230,8 @@ FlatSymbolRefAttr KernelBuilder::packed(FlatSymbolRefAttr weight,
   };
   auto prepare = [&](OpBuilder &at, Value value) {
     auto type = [&] { return cast<RankedTensorType>(value.getType()); };
+    if (bf16 && !type().getElementType().isBF16())
+      value = CastOp::create(at, loc, type().clone(at.getBF16Type()), value);
     if (packing.rows >= 0)
       value = SliceOp::create(at, loc, resized(type(), 0, packing.rows), value,
                               packing.row);
@@ -263,9 +270,12 @@ FlatSymbolRefAttr KernelBuilder::packed(FlatSymbolRefAttr weight,
     int64_t panels =
         gate ? (rows + group - 1) / group * group / 8 : kernel::panelsFor(rows);
     SmallVector<int64_t> shape = {panels * kernel::kPanelColumns};
-    if (matrix)
+    if (bf16)
+      shape = {panels, (type.getDimSize(1) + 1) / 2, 2 * kernel::kPanelColumns};
+    else if (matrix)
       shape = {panels, type.getDimSize(1), kernel::kPanelColumns};
-    auto packedType = RankedTensorType::get(shape, at.getF32Type());
+    auto packedType = RankedTensorType::get(shape, bf16 ? Type(at.getBF16Type())
+                                                        : at.getF32Type());
     if (gate)
       return kernel::PackGatedOp::create(at, loc, packedType, value, gates,
                                          group);
@@ -314,6 +324,7 @@ FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
   flag(shape.bias, "bias");
   flag(shape.gated, "gated");
   flag(shape.accumulate, "accumulate");
+  flag(shape.bf16Weights, "bf16_weights");
   if (shape.activation != Activation::None) {
     std::string activation(activationName(shape.activation));
     attrs.push_back(b.getNamedAttr("activation", b.getStringAttr(activation)));
@@ -371,15 +382,20 @@ FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
 // Arithmetic and planes
 //===----------------------------------------------------------------------===//
 
+/// Whether every weight of a linear is one of bf16.
+bool KernelBuilder::isExactlyBf16(LinearOp op) {
+  auto isExact = [&](FlatSymbolRefAttr weight) {
+    return !weight || weightType(weight).getElementType().isBF16();
+  };
+  return isExact(op.getWeightAttr()) && isExact(op.getGateAttr());
+}
+
 /// The terms that a linear's products are made of on this target. Weights that
 /// are exactly bf16 cost a third of what others do, and lose nothing.
 Arithmetic KernelBuilder::chooseArithmetic(LinearOp op) {
   if (storesGroups(op))
     return Arithmetic::F32;
-  auto isExact = [&](FlatSymbolRefAttr weight) {
-    return !weight || weightType(weight).getElementType().isBF16();
-  };
-  bool exact = isExact(op.getWeightAttr()) && isExact(op.getGateAttr());
+  bool exact = isExactlyBf16(op);
   Arithmetic wanted = exact ? Arithmetic::Bf16x3w : Arithmetic::Bf16x6;
   if (op.getPrecision() == Precision::Bf16)
     wanted = Arithmetic::Bf16;
@@ -624,6 +640,7 @@ Value KernelBuilder::linear(LinearOp op, const KernelRow &row, Value input,
     shape.ldc = kernel::planeRowStride(columns, outPlanes);
   shape.ldr = shape.ldc;
   shape.gated = gated;
+  shape.bf16Weights = packing.bf16Weights;
   shape.accumulate = accumulate != nullptr;
   shape.cPlanes = static_cast<int>(outPlanes);
   shape.cPlaneStride = outPlanes ? kernel::planeStride(columns) : 0;
@@ -717,7 +734,14 @@ LogicalResult KernelBuilder::lower(LinearOp op) {
     input = asPlanes(input, activationPlanes(arithmetic));
     outPlanes = op.getResidual() ? 0 : wantedPlanes(op.getResult());
   }
-  Packing packing{.arithmetic = arithmetic, .headSize = headSize};
+  // In f32 weights that bf16 holds, or may round, are stored in bf16: they are
+  // widened exactly, and few rows wait for half as many bytes.
+  bool bf16Weights =
+      arithmetic == Arithmetic::F32 &&
+      (isExactlyBf16(op) || op.getPrecision() == Precision::Bf16);
+  Packing packing{.arithmetic = arithmetic,
+                  .bf16Weights = bf16Weights,
+                  .headSize = headSize};
   op.getResult().replaceAllUsesWith(
       linear(op, **row, input, packing, headSize, outPlanes, Value(), true));
   op.erase();

@@ -43,13 +43,15 @@ static WeightRecipe makeRecipe(encoder::WeightOp weight) {
   recipe.name = weight.getSymName().str();
   DenseMap<Value, int> numbers;
   // Replaces the operands of a step, a weight and its gate, by one.
-  auto interleave = [&](RecipeStep &step, Value input, int64_t group) {
+  auto interleave = [&](RecipeStep &step, Value input, int64_t group,
+                        ElementType type) {
     RecipeStep both{};
     both.kind = RecipeStep::Kind::Interleave;
     ArrayRef<int64_t> shape =
         cast<RankedTensorType>(input.getType()).getShape();
     both.shape.assign(shape.begin(), shape.end());
     both.shape[0] = 2 * group * llvm::divideCeil(shape[0], group);
+    both.type = type;
     both.operands = {step.operands[1], step.operands[0]}; // Gates first.
     both.group = group;
     step.operands = {static_cast<int>(recipe.steps.size())};
@@ -93,12 +95,12 @@ static WeightRecipe makeRecipe(encoder::WeightOp weight) {
         })
         .Case([&](kernel::PackOp) { step.kind = RecipeStep::Kind::PackPanels; })
         .Case([&](kernel::PackGatedOp pack) {
-          interleave(step, pack.getInput(), pack.getGroup());
+          interleave(step, pack.getInput(), pack.getGroup(), step.type);
           step.kind = RecipeStep::Kind::PackPanels;
         })
         .Case([&](kernel::PackTilesOp pack) {
           if (pack.getGate())
-            interleave(step, pack.getInput(), kPanelColumns);
+            interleave(step, pack.getInput(), kPanelColumns, ElementType::F32);
           step.kind = RecipeStep::Kind::PackTiles;
           step.planes = pack.getPlanes();
         })
@@ -155,6 +157,7 @@ static LogicalResult generate(kernel::DefineOp define, KernelCode &kernel) {
     shape.bias = fields.contains("bias");
     shape.gated = fields.contains("gated");
     shape.accumulate = fields.contains("accumulate");
+    shape.bf16Weights = fields.contains("bf16_weights");
     shape.cPlanes = static_cast<int>(define.getNumber("planes"));
     shape.cPlaneStride = define.getNumber("plane_stride");
     if (auto name = fields.getAs<StringAttr>("activation"))

@@ -91,6 +91,7 @@ LogicalResult DefineOp::verify() {
                           {"activation", false, text, "a string"},
                           {"gated", false, flag, none},
                           {"accumulate", false, flag, none},
+                          {"bf16_weights", false, flag, none},
                           {"planes", false, number, positive},
                           {"plane_stride", false, number, positive}};
   const Field attention[] = {{"head_size", true, number, positive},
@@ -167,6 +168,17 @@ static LogicalResult expectWeight(Operation *op, StringRef role,
   return success();
 }
 
+/// The type of a matrix of so many panels, each of `k` steps: f32, or pairs of
+/// bf16.
+static RankedTensorType packedType(int64_t panels, int64_t k, bool bf16,
+                                   MLIRContext *context) {
+  if (bf16)
+    return RankedTensorType::get({panels, (k + 1) / 2, 2 * kPanelColumns},
+                                 BFloat16Type::get(context));
+  return RankedTensorType::get({panels, k, kPanelColumns},
+                               Float32Type::get(context));
+}
+
 /// What linears have in common: a kernel for this input and a weight with a
 /// bias in `panels` panels (`weight` may be null), whose sums it adds.
 static LogicalResult verifyLinear(Operation *op, DefineOp kernel, Value input,
@@ -186,9 +198,17 @@ static LogicalResult verifyLinear(Operation *op, DefineOp kernel, Value input,
            << "has " << (bias ? "a" : "no") << " bias, unlike its kernel @"
            << kernel.getSymName();
   Type f32 = Float32Type::get(op->getContext());
+  bool bf16Weights = kernel.getShape().contains("bf16_weights");
+  if (bf16Weights && planes)
+    return op->emitOpError() << "multiplies planes, unlike its kernel @"
+                             << kernel.getSymName() << " with bf16_weights";
+  if (bf16Weights && !op->hasAttr("workspace_bytes"))
+    return op->emitOpError()
+           << "expects a workspace for its kernel @" << kernel.getSymName()
+           << ", which widens bf16_weights";
   if (weight && !planes &&
       failed(expectWeight(op, "weight", weight,
-                          RankedTensorType::get({panels, k, 16}, f32),
+                          packedType(panels, k, bf16Weights, op->getContext()),
                           symbols)))
     return failure();
   if (weight && planes) {
@@ -571,14 +591,20 @@ LogicalResult PadRowsOp::verify() {
   return success();
 }
 
+/// Whether a weight packs to `panels` panels of that type.
+static bool packsTo(RankedTensorType from, int64_t panels,
+                    RankedTensorType to) {
+  if (from.getRank() == 1)
+    return to == RankedTensorType::get({panels * kPanelColumns},
+                                       Float32Type::get(from.getContext()));
+  bool bf16 = to.getElementType().isBF16();
+  return from.getRank() == 2 && (!bf16 || from.getElementType().isBF16()) &&
+         to == packedType(panels, from.getDimSize(1), bf16, from.getContext());
+}
+
 LogicalResult PackOp::verify() {
   RankedTensorType from = getInput().getType(), to = getResult().getType();
-  int64_t panels = panelsFor(from.getDimSize(0));
-  SmallVector<int64_t> shape = {panels * kPanelColumns};
-  if (from.getRank() == 2)
-    shape = {panels, from.getDimSize(1), kPanelColumns};
-  if (from.getRank() > 2 || to.getShape() != ArrayRef<int64_t>(shape) ||
-      !to.getElementType().isF32())
+  if (!packsTo(from, panelsFor(from.getDimSize(0)), to))
     return emitOpError() << "cannot pack a " << from << " to a " << to;
   return success();
 }
@@ -588,12 +614,10 @@ LogicalResult PackGatedOp::verify() {
   int64_t group = getGroup();
   int64_t panels =
       (from.getDimSize(0) + group - 1) / group * group / (kPanelColumns / 2);
-  SmallVector<int64_t> shape = {panels * kPanelColumns};
-  if (from.getRank() == 2)
-    shape = {panels, from.getDimSize(1), kPanelColumns};
-  if ((group != 8 && group != 16) || from.getRank() > 2 ||
-      getGate().getType().getShape() != from.getShape() ||
-      to.getShape() != ArrayRef<int64_t>(shape) || !to.getElementType().isF32())
+  bool sameGate = getGate().getType().getShape() == from.getShape() &&
+                  (!to.getElementType().isBF16() ||
+                   getGate().getType().getElementType().isBF16());
+  if ((group != 8 && group != 16) || !sameGate || !packsTo(from, panels, to))
     return emitOpError() << "cannot pack a " << from << " and a "
                          << getGate().getType() << " by " << group << " to a "
                          << to;

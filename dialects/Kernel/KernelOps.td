@@ -111,7 +111,9 @@ def Kernel_PackOp : Kernel_RecipeOp<"pack"> {
   let summary = "a weight in panels of 16 columns";
   let description = [{
     [N, K] becomes [ceil(N / 16), K, 16], [N] becomes [ceil(N / 16) * 16], in
-    f32; missing columns are zero.
+    f32; missing columns are zero. Of a matrix in bf16 the result may be in bf16,
+    [ceil(N / 16), ceil(K / 2), 32]: two k of each column side by side, for
+    kernels with `bf16_weights`.
   }];
   let arguments = (ins Encoder_WeightTensor:$input);
   let results = (outs Encoder_WeightTensor:$result);
@@ -126,7 +128,8 @@ def Kernel_PackGatedOp : Kernel_RecipeOp<"pack_gated"> {
     gate, then the same columns of `input`, and so on; `group` is 8 for f32
     kernels, 16 for bf16 ones (of biases). [N, K] becomes [panels, K, 16], [N]
     becomes [panels * 16], in f32, with panels * 16 = 2 * group * ceil(N /
-    group); missing columns are zero.
+    group); missing columns are zero. A matrix in bf16 may stay that, as in
+    kernel.pack.
   }];
   let arguments = (ins Encoder_WeightTensor:$input, Encoder_WeightTensor:$gate,
                        Encast_Tile:$group);

@@ -2,14 +2,17 @@
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
 
 import numpy
 
+import invariance_tests
 import random_bert
-from harness import ROOT, Failure, require, require_refused
+from harness import (ROOT, Failure, require, require_avx512,
+                     require_refused)
 
 MODELS = ROOT / "test" / "endtoend" / "models"
 
@@ -52,6 +55,45 @@ def check_resume(context, folder, target, stage):
     context.succeed("encast", "compile", work / "stage.mlir", "-o",
                     work / "resumed.so", f"--weights-root={folder}")
     require_same_bytes(whole, work / "resumed.so", f"resumed from {stage}")
+
+
+def stored_in_f32(stage):
+    """The kernel stage with all weights that are stored in bf16 for f32
+    products stored in f32."""
+    def widen(weight):
+        text = weight.group()
+        packed = re.search(r"kernel\.pack.* : tensor<\d+x(\d+)xbf16> -> "
+                           r"(tensor<(\d+)x\d+x32xbf16>)", text)
+        if not packed:
+            return text
+        k, stored, panels = packed.groups()
+        return text.replace(stored, f"tensor<{panels}x{k}x16xf32>")
+
+    stage = re.sub(r"encoder\.weight .*?\n  }\n", widen, stage,
+                   flags=re.DOTALL)
+    return re.sub(r"\bbf16_weights, ", "", stage)
+
+
+def check_bf16_weights(context, folder, target):
+    """Weights that are exactly bf16 take half the bytes, and give the bits
+    that they give in f32."""
+    work = context.folder("bf16-weights")
+    printed = context.succeed("encast", "compile", folder, "--emit=kernel",
+                              f"--target={target}").stdout.decode()
+    require("{bf16_weights, " in printed, "no weight is stored in bf16")
+    (work / "f32.mlir").write_text(stored_in_f32(printed))
+    context.succeed("encast", "compile", work / "f32.mlir", "-o",
+                    work / "f32.so", f"--weights-root={folder}")
+    halves = context.compile(folder, f"--target={target}")
+    weights = [context.sizes(artifact)["weights"]
+               for artifact in (halves, work / "f32.so")]
+    require(weights[0] < weights[1], f"{weights[0]} bytes of weights, "
+            f"{weights[1]} in f32")
+    lengths = [*range(1, 20), 33, 64]
+    pools = [invariance_tests.Pool(context, artifact, lengths)
+             for artifact in (halves, work / "f32.so")]
+    for i, results in enumerate(pools[1].alone):
+        pools[0].compare([i], results, "stored in f32")
 
 
 def check_listing(context, folder):
@@ -379,6 +421,13 @@ def tests(context):
                        f"{model.name}",
                        lambda model=model, target=target, stage=stage:
                        check_stages_are_parsed(context, model, target, stage))
+    for model in ("modernbert-window-64", "lfm2-colbert", "long-72x3"):
+        yield (f"compile/bf16_weights/x86-64-v3/{model}",
+               lambda model=model: check_bf16_weights(
+                   context, MODELS / model, "x86-64-v3"))
+        yield (f"compile/bf16_weights/x86-64-v4/{model}",
+               lambda model=model: (require_avx512(), check_bf16_weights(
+                   context, MODELS / model, "x86-64-v4"))[1])
     yield "compile/listing", lambda: check_listing(context, folder)
     yield "compile/altered_weights", lambda: check_altered_weights(context,
                                                                    folder)

@@ -126,19 +126,10 @@ def check_case(context, manifest, folder, case, model):
     host = run(context, context.compile(model, *case["arguments"]), case,
                lines)
     measures = measure(host)
-    both = context.compile(model, "--target=x86-64-v3,x86-64-v4",
-                           *case["arguments"])
-    generic = run(context, both, case, lines, "x86-64-v3")
+    generic = check_generic(context, case, model, lines)
     measure(generic)
-    others = {}
-    if has_avx512():
-        others["x86-64-v4"] = run(context, both, case, lines, "x86-64-v4")
     if "amx_bf16" not in host_features():
-        others["the host"] = host
-    for target, results in others.items():
-        for name, result in results.items():
-            require(same_bits(generic[name], result),
-                    f"{name} on {target} has other bits than on x86-64-v3")
+        require_same_bits(generic, host, "the host")
     return measures
 
 
@@ -151,10 +142,41 @@ def check_precision(context, manifest, folder, case, model, precision):
                                *case["arguments"])
     results = run(context, artifact, case, lines)
     bound = {"bf16": 1.0, "bf16x3": BF16X3_BOUND}[precision]
-    return "\n".join(
-        compare(name, output, manifest, folder, lines.lengths, results[name],
-                [bound] * len(lines.lengths), case["bf16_cosine"])
-        for name, output in case["outputs"].items())
+
+    def measure(results):
+        return "\n".join(
+            compare(name, output, manifest, folder, lines.lengths,
+                    results[name], [bound] * len(lines.lengths),
+                    case["bf16_cosine"])
+            for name, output in case["outputs"].items())
+
+    measures = measure(results)
+    if precision == "bf16":
+        measures += "\nx86-64-v3:\n" + measure(
+            check_generic(context, case, model, lines, "--precision=bf16"))
+    return measures
+
+
+def check_generic(context, case, model, lines, *options):
+    """What the generic targets compute, in the same bits from one artifact and
+    the same weights."""
+    options = [*case["arguments"], *options]
+    alone = context.compile(model, "--target=x86-64-v3", *options)
+    both = context.compile(model, "--target=x86-64-v3,x86-64-v4", *options)
+    blobs = [context.sizes(artifact)["blobs"] for artifact in (alone, both)]
+    require(blobs[0] == blobs[1], f"one target has {blobs[0]} weights, two "
+            f"have {blobs[1]}")
+    generic = run(context, both, case, lines, "x86-64-v3")
+    if has_avx512():
+        require_same_bits(generic, run(context, both, case, lines,
+                                       "x86-64-v4"), "x86-64-v4")
+    return generic
+
+
+def require_same_bits(generic, results, target):
+    for name, result in results.items():
+        require(same_bits(generic[name], result),
+                f"{name} on {target} has other bits than on x86-64-v3")
 
 
 def tests(context):

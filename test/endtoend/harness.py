@@ -5,6 +5,7 @@ function without arguments. The function raises Failure, or Skip with a reason;
 a string that it returns is printed (measured numbers).
 """
 
+import json
 import pathlib
 import re
 import shlex
@@ -102,6 +103,11 @@ class Context:
             self.succeed("encast", "compile", model, "-o", path, *options)
             self.artifacts[key] = path
         return self.artifacts[key]
+
+    def sizes(self, artifact):
+        """Bytes and counts by name, as encast-inspect says them."""
+        printed = self.succeed("encast-inspect", "--json", artifact).stdout
+        return json.loads(printed)["sizes"]
 
     def session(self, artifact, threads=1, variant=None, progress=None):
         """A context manager of a libencast.Session."""

@@ -176,13 +176,14 @@ def tests(context):
                  "lfm2-pattern-350m", "lfm2-head-64", "lfm2-colbert",
                  "tokens-pylate"):
         lengths = TOKEN_LENGTHS if name == "tokens-pylate" else LENGTHS
-        for what, option in (("f32", "--precision=f32"),
-                             ("bf16", "--precision=bf16"),
-                             ("x86-64-v3", "--target=x86-64-v3")):
+        for what, *options in (
+                ("f32", "--precision=f32"), ("bf16", "--precision=bf16"),
+                ("x86-64-v3", "--target=x86-64-v3"),
+                ("x86-64-v3/bf16", "--target=x86-64-v3", "--precision=bf16")):
             yield (f"invariance/batches/{name}/{what}",
-                   lambda name=name, option=option, lengths=lengths:
+                   lambda name=name, options=options, lengths=lengths:
                    check_batches(context, context.compile(
-                       MODELS / name, option), lengths, 12, 12))
+                       MODELS / name, *options), lengths, 12, 12))
     for name in ("modernbert-8192", "lfm2-8192"):
         for precision in ("f32", "bf16"):
             yield (f"invariance/long/{name}/{precision}",

@@ -404,6 +404,13 @@ float bf16Rounded(float value) {
       std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8));
 }
 
+/// Of a value that bf16 holds.
+uint16_t bf16Bits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return uint16_t(bits >> 16);
+}
+
 /// [pairs][steps][planes][2][16][16][2] by definition, as floats.
 std::vector<float> tilesByLoops(const std::vector<float> &from, int64_t n,
                                 int64_t k, int64_t planes) {
@@ -532,6 +539,77 @@ TEST(WeightRecipe, SplitsAScaledValueAsIfRoundedToF32First) {
   std::vector<float> tiles = evaluateBF16(builder, source);
   EXPECT_EQ(tiles[0], 1.0f);
   EXPECT_EQ(tiles[1024], 0x1p-8f);
+}
+
+/// [N, K] to [ceil(N / 16)][ceil(K / 2)][16][2], element by element.
+std::vector<uint16_t> pairsByLoops(const std::vector<uint16_t> &from, int64_t n,
+                                   int64_t k) {
+  std::vector<uint16_t> panels((n + 15) / 16 * ((k + 1) / 2) * 32, 0);
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t column = 0; column < k; ++column) {
+      int64_t pair = row / 16 * ((k + 1) / 2) + column / 2;
+      panels[pair * 32 + row % 16 * 2 + column % 2] = from[row * k + column];
+    }
+  return panels;
+}
+
+TEST(WeightRecipe, PacksPairsOfEverySize) {
+  std::vector<uint16_t> patterns = finitePatterns(0x7f80);
+  for (int64_t n : {1, 2, 15, 16, 17, 33, 100})
+    for (int64_t k : {1, 2, 3, 15, 16, 17, 37, 64}) {
+      std::vector<uint16_t> values(patterns.begin() + n,
+                                   patterns.begin() + n + n * k);
+      TestSource source;
+      source.tensors["x"] = bytesOf(values);
+      RecipeBuilder builder("w");
+      builder.add(Kind::PackPanels,
+                  {builder.tensor("x", {n, k}, ElementType::BF16)},
+                  {(n + 15) / 16, (k + 1) / 2, 32}, ElementType::BF16);
+      ASSERT_EQ(valuesOf<uint16_t>(evaluate(builder, source)),
+                pairsByLoops(values, n, k))
+          << n << " x " << k;
+    }
+}
+
+TEST(WeightRecipe, PacksPairsOfAllValuesInManyBlocks) {
+  std::vector<uint16_t> values = finitePatterns(0x7f80);
+  const int64_t n = 255, k = int64_t(values.size()) / n;
+  values.resize(n * k);
+  TestSource source;
+  source.tensors["x"] = bytesOf(values);
+  RecipeBuilder builder("w");
+  builder.add(Kind::PackPanels,
+              {builder.tensor("x", {n, k}, ElementType::BF16)},
+              {16, (k + 1) / 2, 32}, ElementType::BF16);
+  EXPECT_EQ(valuesOf<uint16_t>(evaluate(builder, source)),
+            pairsByLoops(values, n, k));
+}
+
+// As where --precision=bf16 rounds a scaled weight and its gate.
+TEST(WeightRecipe, PacksRoundedGatesBesideRoundedColumns) {
+  const int64_t n = 19, k = 21, panels = 3;
+  std::vector<float> gate = fullPrecision(n * k), other = counting(n * k);
+  std::vector<uint16_t> both(panels * 16 * k, 0);
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t c = 0; c < k; ++c) {
+      uint16_t *at = &both[(row / 8 * 16 + row % 8) * k + c];
+      at[0] = bf16Bits(bf16Rounded(gate[row * k + c] / 8));
+      at[8 * k] = bf16Bits(bf16Rounded(other[row * k + c]));
+    }
+  TestSource source;
+  source.tensors["gate"] = bytesOf(gate);
+  source.tensors["other"] = bytesOf(other);
+  RecipeBuilder builder("w");
+  int g = builder.scale(builder.tensor("gate", {n, k}), 0.125, {n, k});
+  int o = builder.tensor("other", {n, k});
+  g = builder.add(Kind::Cast, {g}, {n, k}, ElementType::BF16);
+  o = builder.add(Kind::Cast, {o}, {n, k}, ElementType::BF16);
+  int rows = builder.interleave(g, o, 8, {panels * 16, k});
+  builder.recipe.steps[rows].type = ElementType::BF16;
+  builder.add(Kind::PackPanels, {rows}, {panels, (k + 1) / 2, 32},
+              ElementType::BF16);
+  EXPECT_EQ(valuesOf<uint16_t>(evaluate(builder, source)),
+            pairsByLoops(both, panels * 16, k));
 }
 
 TEST(WeightRecipe, RopeTableHasTheCosinesAndSinesOfTransformers) {
@@ -878,6 +956,35 @@ const Misfit kMisfits[] = {
      },
      "weight 'w': step 1 (pack panels): expects result shape [2, 2, 16], but "
      "got [1, 2, 16]"},
+    {"PackF32ToPairs",
+     [](RecipeBuilder &b) {
+       b.add(Kind::PackPanels, {b.tensor("x", {17, 3})}, {2, 2, 32},
+             ElementType::BF16);
+     },
+     "weight 'w': step 1 (pack panels): operand of type f32, but the result is "
+     "bf16"},
+    {"PackPairsToOtherShape",
+     [](RecipeBuilder &b) {
+       b.add(Kind::PackPanels, {b.tensor("x", {17, 3}, ElementType::BF16)},
+             {2, 3, 16}, ElementType::BF16);
+     },
+     "weight 'w': step 1 (pack panels): expects result shape [2, 2, 32], but "
+     "got [2, 3, 16]"},
+    {"PackAVectorToPairs",
+     [](RecipeBuilder &b) {
+       b.add(Kind::PackPanels, {b.tensor("x", {16}, ElementType::BF16)}, {16},
+             ElementType::BF16);
+     },
+     "weight 'w': step 1 (pack panels): expects result type f32, but got "
+     "bf16"},
+    {"InterleaveF32ToBf16",
+     [](RecipeBuilder &b) {
+       int x = b.tensor("x", {4, 3}, ElementType::BF16);
+       b.interleave(x, b.tensor("y", {4, 3}), 8, {16, 3});
+       b.recipe.steps.back().type = ElementType::BF16;
+     },
+     "weight 'w': step 2 (interleave): operand of type f32, but the result is "
+     "bf16"},
     {"SliceOfColumnsBehindTheEnd",
      [](RecipeBuilder &b) { b.sliceColumns(b.tensor("x", {4, 5}), 3, {4, 3}); },
      "weight 'w': step 1 (slice columns): expects columns within the 5 of the "

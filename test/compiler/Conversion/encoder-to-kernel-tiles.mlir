@@ -98,8 +98,23 @@ module {
 //   CHECK-DAG: encoder.weight @[[MIXED]] : tensor<4x2x2048xbf16>
 //   CHECK-DAG: kernel.pack_tiles %{{.*}} gate %{{.*}} : tensor<64x64xf32> planes 2 : tensor<64x64xbf16> -> tensor<4x2x2048xbf16>
 //
+// Without tiles such weights are stored in bf16 for f32 products, which are the
+// same, and so are others that bf16 may round.
 // FMA-LABEL: module attributes
-// FMA-COUNT-6: kernel.linear @linear_f32_8x48_avx512
+//       FMA:   kernel.define @[[WIDENS:.*]] row "linear_f32_8x48_avx512" operands 9 {bf16_weights, k = 64 : i64, lda = 64 : i64, ldc = 64 : i64}
+//       FMA:   %[[A:.*]] = kernel.linear @[[WIDENS]](%{{.*}}, @exact.packed.bf16) panels 4 by 3 rows by 8 workspace 12288 {name = "exact"}
+//  FMA-NEXT:   %[[B:.*]] = kernel.linear @[[WIDENS]](%[[A]], @exact.packed.bf16) {{.*}} {name = "exact3"}
+//  FMA-NEXT:   %[[C:.*]] = kernel.linear @[[WIDENS]](%[[B]], @exact.packed.bf16) {{.*}} {name = "exact1"}
+//  FMA-NEXT:   %[[D:.*]] = kernel.linear @[[WIDENS]](%[[C]], @other.packed.bf16) {{.*}} {name = "other1"}
+//  FMA-NEXT:   %[[E:.*]] = kernel.linear @linear_f32_8x48_avx512.k64.a64.c64.gated(%[[D]], @exact.packed) panels 8 by 3 rows by 8 {name = "mixed"}
+//  FMA-NEXT:   kernel.linear @linear_f32_8x48_avx512.k64.a64.c64.gated.bf16_weights.silu(%[[E]], @[[GATED:.*]]) panels 8 by 3 rows by 8 workspace 12288 {name = "gated"}
+//   FMA-DAG: encoder.weight @exact.packed.bf16 : tensor<4x32x32xbf16>
+//   FMA-DAG: encoder.weight @[[GATED]] : tensor<8x32x32xbf16>
+//   FMA-DAG:   kernel.pack_gated %{{.*}} gate %{{.*}} : tensor<64x64xbf16> by 8 : tensor<64x64xbf16> -> tensor<8x32x32xbf16>
+//   FMA-DAG: encoder.weight @exact.packed : tensor<8x64x16xf32>
+//       FMA: encoder.weight @other.packed.bf16 : tensor<4x32x32xbf16>
+//       FMA:   %[[CAST:.*]] = encoder.cast %{{.*}} : tensor<64x64xf32> -> tensor<64x64xbf16>
+//  FMA-NEXT:   kernel.pack %[[CAST]] : tensor<64x64xbf16> -> tensor<4x32x32xbf16>
 module {
   func.func @encode() {
     %ids = encoder.input ids : tensor<?xi32>
@@ -161,7 +176,7 @@ module {
 // chunks.
 // FMA-LABEL: module attributes
 //       FMA:   %[[U:.*]] = kernel.linear {{.*}} -> tensor<?x4010xf32>
-//  FMA-NEXT:   kernel.linear {{.*}}(%[[U]], @down.packed bias @down.bias.packed residual
+//  FMA-NEXT:   kernel.linear {{.*}}(%[[U]], @down.packed.bf16 bias @down.bias.packed residual
 //   FMA-NOT:   accumulate
 module {
   func.func @encode() {

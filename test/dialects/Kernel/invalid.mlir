@@ -103,6 +103,44 @@ encoder.weight @w : tensor<33x4xf32> {
 
 // -----
 
+// Nothing is rounded where it is packed.
+encoder.weight @w : tensor<2x2x32xbf16> {
+  %0 = encoder.tensor "t" in "f" : tensor<17x4xf32>
+  // expected-error @+1 {{cannot pack a 'tensor<17x4xf32>' to a 'tensor<2x2x32xbf16>'}}
+  %1 = kernel.pack %0 : tensor<17x4xf32> -> tensor<2x2x32xbf16>
+  encoder.yield %1 : tensor<2x2x32xbf16>
+}
+
+// -----
+
+encoder.weight @w : tensor<2x1x32xbf16> {
+  %0 = encoder.tensor "t" in "f" : tensor<17x3xbf16>
+  // expected-error @+1 {{cannot pack a 'tensor<17x3xbf16>' to a 'tensor<2x1x32xbf16>'}}
+  %1 = kernel.pack %0 : tensor<17x3xbf16> -> tensor<2x1x32xbf16>
+  encoder.yield %1 : tensor<2x1x32xbf16>
+}
+
+// -----
+
+encoder.weight @w : tensor<32xbf16> {
+  %0 = encoder.tensor "t" in "f" : tensor<17xbf16>
+  // expected-error @+1 {{cannot pack a 'tensor<17xbf16>' to a 'tensor<32xbf16>'}}
+  %1 = kernel.pack %0 : tensor<17xbf16> -> tensor<32xbf16>
+  encoder.yield %1 : tensor<32xbf16>
+}
+
+// -----
+
+encoder.weight @w : tensor<3x2x32xbf16> {
+  %0 = encoder.tensor "t" in "f" : tensor<17x4xbf16>
+  %1 = encoder.tensor "g" in "f" : tensor<17x4xf32>
+  // expected-error @+1 {{cannot pack a 'tensor<17x4xbf16>' and a 'tensor<17x4xf32>' by 8 to a 'tensor<3x2x32xbf16>'}}
+  %2 = kernel.pack_gated %0 gate %1 : tensor<17x4xf32> by 8 : tensor<17x4xbf16> -> tensor<3x2x32xbf16>
+  encoder.yield %2 : tensor<3x2x32xbf16>
+}
+
+// -----
+
 encoder.weight @w : tensor<1x4x16xf32> {
   %0 = encoder.tensor "t" in "f" : tensor<17x4xf32>
   // expected-error @+1 {{cannot pack a 'tensor<17x4xf32>' to a 'tensor<1x4x16xf32>'}}
@@ -362,6 +400,39 @@ kernel.define @k row "r" operands 9 {k = 24, lda = 32, ldc = 32}
 func.func @f(%x: tensor<?x24xf32>) {
   // expected-error @+1 {{weight @k is not an encoder.weight}}
   %0 = kernel.linear @k(%x, @k) panels 2 by 1 rows by 6 : tensor<?x24xf32> -> tensor<?x24xf32>
+  return
+}
+
+// -----
+
+// Kernels say of which type their weights are.
+kernel.define @k row "r" operands 9 {k = 23, lda = 32, ldc = 32, bf16_weights}
+encoder.weight @w : tensor<2x23x16xf32> {
+  %0 = encoder.tensor "t" in "f" : tensor<2x23x16xf32>
+  encoder.yield %0 : tensor<2x23x16xf32>
+}
+func.func @f(%x: tensor<?x23xf32>) {
+  // expected-error @+1 {{expects a weight of type 'tensor<2x12x32xbf16>', but @w is a 'tensor<2x23x16xf32>'}}
+  %0 = kernel.linear @k(%x, @w) panels 2 by 1 rows by 6 workspace 1472 : tensor<?x23xf32> -> tensor<?x24xf32>
+  return
+}
+
+// -----
+
+// They widen them in a workspace.
+kernel.define @k row "r" operands 9 {k = 23, lda = 32, ldc = 32, bf16_weights}
+func.func @f(%x: tensor<?x23xf32>) {
+  // expected-error @+1 {{expects a workspace for its kernel @k, which widens bf16_weights}}
+  %0 = kernel.linear @k(%x, @w) panels 2 by 1 rows by 6 : tensor<?x23xf32> -> tensor<?x24xf32>
+  return
+}
+
+// -----
+
+kernel.define @k row "r" operands 9 {k = 24, lda = 96, ldc = 32, bf16_weights}
+func.func @f(%x: tensor<?x2x24xbf16>) {
+  // expected-error @+1 {{multiplies planes, unlike its kernel @k with bf16_weights}}
+  %0 = kernel.linear @k(%x, @w) panels 2 by 2 rows by 32 workspace 64 : tensor<?x2x24xbf16> -> tensor<?x24xf32>
   return
 }
 

@@ -39,6 +39,10 @@ kernel.define @tiles.planes row "attention_bf16x3_32_amx" operands 8
 kernel.define @pack.32 row "attention_pack_bf16x3_avx512" operands 5
     {head_size = 32, ldkv = 96, kv_plane_stride = 32}
 
+// CHECK: kernel.define @pairs row "linear_f32_6x16_avx2" operands 9 {bf16_weights, k = 23 : i64, lda = 32 : i64, ldc = 32 : i64}
+kernel.define @pairs row "linear_f32_6x16_avx2" operands 9
+    {k = 23, lda = 32, ldc = 32, bf16_weights}
+
 // CHECK-LABEL: encoder.weight @heads.packed
 //       CHECK:   %[[T:.*]] = encoder.tensor
 //       CHECK:   %[[PADDED:.*]] = kernel.pad_rows %[[T]] groups 12 to 16 : tensor<24x24xf16> -> tensor<32x24xf16>
@@ -74,6 +78,19 @@ encoder.weight @gated.bias : tensor<48xf32> {
   // CHECK: kernel.pack_gated %{{.*}} gate %{{.*}} : tensor<24xf16> by 8 : tensor<24xf16> -> tensor<48xf32>
   %1 = kernel.pack_gated %0 gate %0 : tensor<24xf16> by 8 : tensor<24xf16> -> tensor<48xf32>
   encoder.yield %1 : tensor<48xf32>
+}
+// Pairs of k in bf16.
+encoder.weight @pairs.packed : tensor<2x12x32xbf16> {
+  %0 = encoder.tensor "w" in "model.safetensors" : tensor<24x23xbf16>
+  // CHECK: kernel.pack %{{.*}} : tensor<24x23xbf16> -> tensor<2x12x32xbf16>
+  %1 = kernel.pack %0 : tensor<24x23xbf16> -> tensor<2x12x32xbf16>
+  encoder.yield %1 : tensor<2x12x32xbf16>
+}
+encoder.weight @gated.pairs : tensor<3x12x32xbf16> {
+  %0 = encoder.tensor "up" in "model.safetensors" : tensor<24x24xbf16>
+  // CHECK: kernel.pack_gated %{{.*}} gate %{{.*}} : tensor<24x24xbf16> by 8 : tensor<24x24xbf16> -> tensor<3x12x32xbf16>
+  %1 = kernel.pack_gated %0 gate %0 : tensor<24x24xbf16> by 8 : tensor<24x24xbf16> -> tensor<3x12x32xbf16>
+  encoder.yield %1 : tensor<3x12x32xbf16>
 }
 encoder.weight @tiles.2 : tensor<1x1x2048xbf16> {
   %0 = encoder.tensor "w" in "model.safetensors" : tensor<24x24xf16>
