@@ -31,7 +31,8 @@ constexpr OptionRow kOptions[] = {
      "CPUs to compile for, name[+feature|-feature]*, one variant each; host "
      "if not given"},
     {'p', "precision", "P",
-     "of products: f32, the default; bf16x3, two bf16 terms; bf16"},
+     "of products: f32, the default; bf16x3, two bf16 terms; bf16, without "
+     "AMX of the weights alone"},
     {'u', "outputs", "a,b", "outputs to offer; all if not given"},
     {'k', "task", "TASK",
      "what the model is for; from its architecture if not given"},

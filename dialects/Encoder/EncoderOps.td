@@ -105,8 +105,8 @@ def Encoder_Precision : I32EnumAttr<"Precision", "how exact a product is", [
   let genSpecializedAttr = 0;
   let description = [{
     f32: as a chain of f32 multiply-adds, or better. bf16x3: operands are sums of
-    two bf16 terms, relative error about 5e-6. bf16: operands are rounded to bf16.
-    Sums, norms, softmax statistics and everything elementwise stay f32.
+    two bf16 terms, relative error about 5e-6. bf16: operands are rounded to bf16,
+    without tiles the weights alone. Sums, norms, softmax statistics and everything elementwise stay f32.
   }];
 }
 def Encoder_PrecisionAttr : EnumAttr<Encoder_Dialect, Encoder_Precision, "precision">;
@@ -307,7 +307,7 @@ def Encoder_LinearOp : Encoder_RowsOp<"linear", [
     `weight` and `gate` are [out, in] as checkpoints store them, and have a bias
     both or neither. In f32 a sum over `in` is one chain of fused multiply-adds in
     its order. An element type bf16 of `weight` says that each of its values is
-    one of bf16, which targets with tiles make use of.
+    one of bf16: then fewer products, or half the bytes, are as exact.
 
     Example:
     ```mlir
