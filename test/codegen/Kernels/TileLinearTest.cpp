@@ -218,8 +218,8 @@ TEST_P(TileLinear, ContinuesASumThatIsCutAtAMultipleOf32) {
   EXPECT_TRUE(sameBits(whole.c, second.c));
 }
 
-// Values that the AVX-512 kernel activates are the model's sums. Several pairs of
-// panels and steps, so that other work goes on beside the activation.
+// Values that the AVX-512 kernel activates are the model's sums. Several pairs
+// of panels and steps, so that other work goes on beside the activation.
 TEST_P(TileLinear, ActivatesWithTheBitsOfTheF32Kernel) {
   const KernelRow &f32 = *findKernelRow("linear_f32_8x48_avx512");
   for (Activation activation :
