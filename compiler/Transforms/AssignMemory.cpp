@@ -168,8 +168,10 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
     SmallVector<SlotOp> slots;
     ArenaLifetime lifetime;
     int64_t rowBytes, offset;
-    int64_t mostBytes; ///< Of a row of all that live in one of its steps.
-    size_t number;     ///< In the order of the first use.
+    size_t number; ///< In the order of the first use.
+    /// Of its steps the first where most is alive, and the bytes of a row
+    /// there.
+    int64_t heaviestStep, heaviestBytes;
   };
 
   static SmallVector<Chain> findChains(const ArenaLifetimes &slots) {
@@ -183,7 +185,7 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
       });
       if (before == chains.end()) {
         chains.push_back(
-            {{slot}, lifetime, *slot.getRowBytes(), 0, 0, chains.size()});
+            {{slot}, lifetime, *slot.getRowBytes(), 0, chains.size(), 0, 0});
         continue;
       }
       before->slots.push_back(slot);
@@ -197,7 +199,10 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
           if (other.lifetime.first.step <= step &&
               step <= other.lifetime.last.step)
             bytes += other.rowBytes;
-        chain.mostBytes = std::max(chain.mostBytes, bytes);
+        if (bytes > chain.heaviestBytes) {
+          chain.heaviestBytes = bytes;
+          chain.heaviestStep = step;
+        }
       }
     return chains;
   }
@@ -224,7 +229,7 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
   }
 
   /// Offsets in a row of the arena. No order of placing is best for every
-  /// model: the largest first, or those first that live where most is alive.
+  /// model: the largest first, or step by step from where most is alive.
   static void assignArenaOffsets(const ArenaLifetimes &slots) {
     auto sizeOf = [](const Chain &chain) {
       // Of sequences there are fewer than of tokens.
@@ -238,8 +243,8 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
     });
     SmallVector<Chain> byStep = bySize;
     llvm::sort(byStep, [&](const Chain &a, const Chain &b) {
-      return std::tuple(-a.mostBytes, sizeOf(a)) <
-             std::tuple(-b.mostBytes, sizeOf(b));
+      return std::tuple(-a.heaviestBytes, a.heaviestStep, sizeOf(a)) <
+             std::tuple(-b.heaviestBytes, b.heaviestStep, sizeOf(b));
     });
     int64_t bytesBySize = placeInOrder(bySize);
     bool isShorter = placeInOrder(byStep) < bytesBySize;
