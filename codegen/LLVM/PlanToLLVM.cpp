@@ -92,9 +92,10 @@ Places collectPlaces(ModuleOp module) {
 struct Scope {
   Value row;
   Value panel, panels;
-  Value firstPanel;       ///< Of the group, from which workspaces count.
-  bool panelOnly = false; ///< In plan.for_each_panel: the row is 0.
-  int64_t columns = 0;    ///< Of the enclosing plan.for_panels.
+  Value firstPanel;         ///< Of the group, from which workspaces count.
+  bool panelOnly = false;   ///< In plan.for_each_panel: the row is 0.
+  int64_t panelsAtOnce = 1; ///< In plan.for_each_panel.
+  int64_t columns = 0;      ///< Of the enclosing plan.for_panels.
 };
 
 /// A field of a struct of the ABI; its name is that of the loaded value in
@@ -201,11 +202,13 @@ private:
   }
 
   LogicalResult emitEachPanel(ForEachPanelOp each, const Scope &scope) {
+    int64_t tile = each.getPanelTile();
     return forEach(
-        scope.panel, add(scope.panel, scope.panels), 1, [&](Value panel) {
+        scope.panel, add(scope.panel, scope.panels), tile, [&](Value panel) {
           Scope inner = scope;
           inner.row = integer(0);
           inner.panelOnly = true;
+          inner.panelsAtOnce = tile;
           inner.panel = panel;
           return emitProgram(each, each.getCalleeAttr(), each.getArgs(), inner);
         });
@@ -278,7 +281,7 @@ private:
     case Count::SelectedPlaneBytes:
       return multiply(domainRows(Domain::Selected), 64);
     case Count::PanelColumns:
-      return minimum(columnsFrom(scope), integer(16));
+      return minimum(columnsFrom(scope), integer(16 * scope.panelsAtOnce));
     case Count::GroupColumns:
       return minimum(columnsFrom(scope), multiply(scope.panels, 16));
     case Count::Position:

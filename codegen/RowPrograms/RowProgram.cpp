@@ -156,26 +156,34 @@ void RowProgram::forEachResultInPlanes(Value y, int64_t columns, int planes,
 
 void RowProgram::storePlanes(Value first16, Value second16, Value y,
                              Value column, int64_t planeStride, int planes) {
-  auto halves = VectorType::get(kPlaneColumns, b.getI16Type());
   auto plane = VectorType::get(kPlaneColumns, b.getBF16Type());
+  for (auto [number, terms] :
+       llvm::enumerate(splitToTerms(first16, second16, planes)))
+    vector::StoreOp::create(b, vector::BitCastOp::create(b, plane, terms), y,
+                            plus(column, int64_t(number) * planeStride));
+}
+
+SmallVector<Value> RowProgram::splitToTerms(Value first16, Value second16,
+                                            int planes) {
+  auto halves = VectorType::get(kPlaneColumns, b.getI16Type());
   // The high halves of the 32 values, whose terms end there.
   SmallVector<int64_t> high;
   for (int64_t i = 0; i < kPlaneColumns; ++i)
     high.push_back(2 * i + 1);
+  SmallVector<Value> terms;
   for (int number = 0; number < planes; ++number) {
     // The first term makes NaN of NaN, whatever the others are.
     Value term1 = roundToBF16(first16, number == 0);
     Value term2 = roundToBF16(second16, number == 0);
-    Value terms = vector::ShuffleOp::create(
+    terms.push_back(vector::ShuffleOp::create(
         b, vector::BitCastOp::create(b, halves, term1),
-        vector::BitCastOp::create(b, halves, term2), high);
-    vector::StoreOp::create(b, vector::BitCastOp::create(b, plane, terms), y,
-                            plus(column, number * planeStride));
+        vector::BitCastOp::create(b, halves, term2), high));
     if (number + 1 < planes) {
       first16 = subtract(first16, term1);
       second16 = subtract(second16, term2);
     }
   }
+  return terms;
 }
 
 Value RowProgram::roundToBF16(Value value, bool keepNaN) {
@@ -290,4 +298,12 @@ std::string encast::shortest(double value) {
 
 std::string encast::outputSuffix(RowOutput output) {
   return output.planes ? "_planes_" + std::to_string(output.planes) : "";
+}
+
+std::string encast::typeName(Type type) {
+  assert((type.isF32() || type.isF16() || type.isBF16()) &&
+         "tables are f32, f16 or bf16");
+  std::string name;
+  llvm::raw_string_ostream(name) << type;
+  return name;
 }

@@ -92,6 +92,9 @@ public:
   /// planeStride + column.
   void storePlanes(Value first16, Value second16, Value y, Value column,
                    int64_t planeStride, int planes);
+  /// The terms of 32 columns of f32, hi first, each 32 numbers of bf16 as
+  /// 16-bit integers.
+  Values splitToTerms(Value first16, Value second16, int planes);
 
   /// The value, zero where the mask is off.
   Value existing(Value value, Columns at);
@@ -171,6 +174,8 @@ mlir::MemRefType resultType(mlir::MLIRContext *context, int64_t columns,
 std::string shortest(double value);
 /// What the name of a program says of its output: "" or e.g. "_planes_2".
 std::string outputSuffix(RowOutput output);
+/// "f32", "f16" or "bf16", the type of a table.
+std::string typeName(mlir::Type type);
 
 } // namespace encast
 

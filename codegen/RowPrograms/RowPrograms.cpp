@@ -16,15 +16,6 @@ namespace {
 /// Tokens that a pool adds up before it adds to the total.
 constexpr int64_t kPoolRun = 64;
 
-/// "f32", "f16" or "bf16".
-std::string typeName(Type type) {
-  assert((type.isF32() || type.isF16() || type.isBF16()) &&
-         "tables are f32, f16 or bf16");
-  std::string name;
-  llvm::raw_string_ostream(name) << type;
-  return name;
-}
-
 StringRef modeName(PoolMode mode) {
   switch (mode) {
   case PoolMode::Max:
@@ -290,44 +281,5 @@ func::FuncOp encast::getShortConv(ModuleOp module, int64_t channels,
             sum = p.add(sum, p.load(bias, at));
           return scale ? p.multiply(sum, p.load(scale, at)) : sum;
         });
-  });
-}
-
-func::FuncOp encast::getTransposePanel(ModuleOp module, int64_t k, Type type) {
-  MLIRContext *context = module.getContext();
-  Type f32 = Float32Type::get(context);
-  Argument arguments[] = {{"rows", MemRefType::get({kLanes, k}, type)},
-                          {"columns", IndexType::get(context)},
-                          {"panel", MemRefType::get({k, kLanes}, f32)}};
-  std::string name =
-      llvm::formatv("transpose_panel_{0}_{1}", k, typeName(type));
-  return getProgram(module, name, arguments, [&](RowProgram &p) {
-    Value rows = p.argument(0), count = p.argument(1), panel = p.argument(2);
-    auto square = VectorType::get({kLanes, kLanes}, f32);
-    Value exists = vector::CreateMaskOp::create(p.b, p.maskType, count);
-    Value last = arith::SubIOp::create(p.b, count, p.index(1));
-    // A row that does not exist reads the last one instead.
-    SmallVector<Value> sources;
-    for (int64_t row = 0; row < kLanes; ++row)
-      sources.push_back(arith::MinSIOp::create(p.b, p.index(row), last));
-
-    // Sixteen rows of 16 at a time become 16 lines of the panel.
-    p.forEachVector(k, [&](Columns at) {
-      Value block = p.zero(square);
-      for (int64_t row = 0; row < kLanes; ++row)
-        block = vector::InsertOp::create(p.b, p.load(rows, at, sources[row]),
-                                         block, ArrayRef<int64_t>{row});
-      Value turned =
-          vector::TransposeOp::create(p.b, block, ArrayRef<int64_t>{1, 0});
-      int64_t lines = at.mask ? k % kLanes : kLanes;
-      for (int64_t line = 0; line < lines; ++line) {
-        Value values =
-            vector::ExtractOp::create(p.b, turned, ArrayRef<int64_t>{line});
-        Value place = arith::AddIOp::create(p.b, at.column, p.index(line));
-        vector::StoreOp::create(
-            p.b, arith::SelectOp::create(p.b, exists, values, p.splat(0)),
-            panel, ValueRange{place, p.index(0)});
-      }
-    });
   });
 }

@@ -203,6 +203,16 @@ mlir::func::FuncOp getShortConv(mlir::ModuleOp module, int64_t channels,
 mlir::func::FuncOp getTransposePanel(mlir::ModuleOp module, int64_t k,
                                      mlir::Type type);
 
+/// `(rows, n, pair)`: the same for n rows, 1 <= n <= 32, and the kernels that
+/// multiply tiles: a pair of panels, in steps of 32 k, 2 tiles of 16 columns,
+/// and 16 lines of 2 k of each column (tilePairElement in
+/// codegen/Kernels/TilePacking.h); columns and k beyond the last are zero.
+/// `rows` is memref<32 x k x type>, of which only n rows are read, `pair` is
+/// memref<elements>, as `output` says f32, or so many bf16 planes of each step;
+/// it must not overlap with `rows`.
+mlir::func::FuncOp getTransposePair(mlir::ModuleOp module, int64_t k,
+                                    mlir::Type type, RowOutput output = {});
+
 } // namespace encast
 
 #endif // ENCAST_CODEGEN_ROWPROGRAMS_ROWPROGRAMS_H

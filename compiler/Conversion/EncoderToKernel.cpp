@@ -47,6 +47,9 @@ constexpr int64_t kWideColumns = 1024;
 static_assert(kernel::kPanelColumns == kPanelColumns);
 static_assert(kernel::planeRowStride(1000, 3) == planeRowStride(1000, 3));
 
+/// Panels of a group of them where tiles are multiplied.
+constexpr int64_t kTileGroupPanels = 8;
+
 /// Bytes of a row of the feed-forward's inner value that are in memory at once
 /// where tiles are multiplied: the chunk and the panels that read it stay in
 /// the L2, and few chunks take up the sums of those before.
@@ -152,6 +155,7 @@ private:
   LogicalResult lower(AttentionOp op);
   LogicalResult lower(MultiplyOp op);
   LogicalResult lower(OutputOp op);
+  LogicalResult lowerToGroups(LinearOp op, OutputOp output);
   void lowerConv(ShortConvOp op, MultiplyOp multiply);
   LogicalResult lowerTileAttention(AttentionOp op);
   Value linear(LinearOp op, const KernelRow &row, Value input,
@@ -393,8 +397,6 @@ bool KernelBuilder::isExactlyBf16(LinearOp op) {
 /// The terms that a linear's products are made of on this target. Weights that
 /// are exactly bf16 cost a third of what others do, and lose nothing.
 Arithmetic KernelBuilder::chooseArithmetic(LinearOp op) {
-  if (storesGroups(op))
-    return Arithmetic::F32;
   bool exact = isExactlyBf16(op);
   Arithmetic wanted = exact ? Arithmetic::Bf16x3w : Arithmetic::Bf16x6;
   if (op.getPrecision() == Precision::Bf16)
@@ -960,46 +962,61 @@ LogicalResult KernelBuilder::lower(MultiplyOp op) {
 // Outputs
 //===----------------------------------------------------------------------===//
 
+/// A linear that its output stores group by group.
+LogicalResult KernelBuilder::lowerToGroups(LinearOp op, OutputOp output) {
+  Arithmetic arithmetic = arithmetics.lookup(op);
+  FailureOr<const KernelRow *> kernelRow =
+      this->row(op, KernelFamily::Linear, arithmetic);
+  if (failed(kernelRow))
+    return failure();
+  const KernelRow &row = **kernelRow;
+  int64_t planes = activationPlanes(arithmetic);
+  int64_t group = planes ? kTileGroupPanels : row.panelTile;
+  Value input = planes ? asPlanes(op.getInput(), planes) : op.getInput();
+  LinearShape shape;
+  shape.arithmetic = arithmetic;
+  shape.k = kernel::getColumns(input);
+  shape.lda = planes ? kernel::planeRowStride(shape.k, planes)
+                     : kernel::rowStride(shape.k);
+  shape.ldc = group * kernel::kPanelColumns;
+  shape.bias = op.getBiasAttr() != nullptr;
+  shape.activation = activationOf(op);
+  Packing packing{.arithmetic = arithmetic};
+  FlatSymbolRefAttr weight = op.getWeightAttr(), transpose;
+  if (isEmbedded(weight)) {
+    Type type = weightType(weight).getElementType();
+    transpose =
+        symbolOf(planes ? getTransposePair(module, shape.k, type,
+                                           {packedWeightPlanes(arithmetic)})
+                        : getTransposePanel(module, shape.k, type));
+  } else {
+    weight = packed(weight, FlatSymbolRefAttr(), packing);
+  }
+  int64_t workspace = linearWorkspaceBytes(row, shape);
+  b.setInsertionPoint(output);
+  kernel::LinearStoreOp::create(
+      b, output.getLoc(), define(row, shape), input, weight,
+      shape.bias ? packed(op.getBiasAttr(), FlatSymbolRefAttr(), packing)
+                 : FlatSymbolRefAttr(),
+      transpose, symbolOf(getCopyPrefix(module, shape.ldc)),
+      b.getStringAttr(output.getName()),
+      b.getI64IntegerAttr(getColumns(op.getResult())),
+      b.getI64IntegerAttr(group), b.getI64IntegerAttr(row.rowTile),
+      workspace ? b.getI64IntegerAttr(workspace) : IntegerAttr(), nameOf(op),
+      layerOf(op));
+  output.erase();
+  op.erase();
+  return success();
+}
+
 LogicalResult KernelBuilder::lower(OutputOp op) {
   Value value = op.getValue();
   int64_t columns = getColumns(value);
   b.setInsertionPoint(op);
   kernel::OutputOp::create(b, op.getLoc(), op.getName(), columns,
                            getRows(value) == Rows::Picked, op.getAllRows());
-  auto linear = value.getDefiningOp<LinearOp>();
-  if (linear) {
-    // Left by lower(LinearOp): this output stores it group by group.
-    FailureOr<const KernelRow *> kernelRow =
-        row(op, KernelFamily::Linear, Arithmetic::F32);
-    if (failed(kernelRow))
-      return failure();
-    const KernelRow &row = **kernelRow;
-    bool shared = isEmbedded(linear.getWeightAttr());
-    LinearShape shape;
-    shape.k = getColumns(linear.getInput());
-    shape.lda = kernel::rowStride(shape.k);
-    shape.ldc = row.panelTile * kernel::kPanelColumns;
-    shape.bias = linear.getBiasAttr() != nullptr;
-    shape.activation = activationOf(linear);
-    FlatSymbolRefAttr transpose;
-    if (shared)
-      transpose = symbolOf(getTransposePanel(
-          module, shape.k,
-          weightType(linear.getWeightAttr()).getElementType()));
-    kernel::LinearStoreOp::create(
-        b, op.getLoc(), define(row, shape), linear.getInput(),
-        shared ? linear.getWeightAttr()
-               : packed(linear.getWeightAttr(), FlatSymbolRefAttr(), {}),
-        shape.bias ? packed(linear.getBiasAttr(), FlatSymbolRefAttr(), {})
-                   : FlatSymbolRefAttr(),
-        transpose, symbolOf(getCopyPrefix(module, shape.ldc)),
-        b.getStringAttr(op.getName()), b.getI64IntegerAttr(columns),
-        b.getI64IntegerAttr(row.panelTile), b.getI64IntegerAttr(row.rowTile),
-        nameOf(linear), layerOf(linear));
-    op.erase();
-    linear.erase();
-    return success();
-  }
+  if (auto linear = value.getDefiningOp<LinearOp>())
+    return lowerToGroups(linear, op); // Left by lower(LinearOp).
   // Gathering and storing is one copy.
   int64_t column = 0;
   bool pick = false;

@@ -123,7 +123,10 @@ private:
   }
   At positionAt(Value positions);
   At packedAt(Value value, int64_t rowBytes, int64_t heads);
-  Attribute workspace(Operation *op, const Twine &name, int64_t bytes);
+  SlotOp addWorkspace(Value before, const Twine &name, int64_t bytes);
+  Attribute workspace(Operation *op, int64_t bytes);
+  int64_t storedPanelBytes(StringRef weight, int64_t panels);
+  int64_t packedPanelBytes(FlatSymbolRefAttr kernel, int64_t k);
   Domain attentionDomain(Operation *op, Value query);
   void setAttentionFlops(CallOp call, int64_t columns);
 
@@ -617,14 +620,38 @@ void PlanBuilder::emit(kernel::ShortConvOp op) {
   forRows(op, op.getProgramAttr(), args);
 }
 
-/// A slot of the thread's own for one call.
-Attribute PlanBuilder::workspace(Operation *op, const Twine &name,
+/// A slot of the thread's own for one call, declared before that of a value.
+SlotOp PlanBuilder::addWorkspace(Value before, const Twine &name,
                                  int64_t bytes) {
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(slots.lookup(op->getResult(0)));
-  SlotOp slot = addSlot("workspace." + name, SlotKind::Workspace);
+  b.setInsertionPoint(slots.lookup(before));
+  SlotOp slot = addSlot(name, SlotKind::Workspace);
   slot.setRowBytes(bytes);
+  return slot;
+}
+
+Attribute PlanBuilder::workspace(Operation *op, int64_t bytes) {
+  Value result = op->getResult(0);
+  SlotOp slot = addWorkspace(result, "workspace." + name(result), bytes);
   return attr({.symbol = slot.getSymName()});
+}
+
+/// Bytes of one of all `panels` of a packed weight, whose type knows them.
+int64_t PlanBuilder::storedPanelBytes(StringRef weight, int64_t panels) {
+  auto type = symbols.lookup<encoder::WeightOp>(weight).getType();
+  return type.getNumElements() * type.getElementTypeBitWidth() / 8 / panels;
+}
+
+/// Bytes of a packed panel that a kernel multiplies by values of k columns.
+int64_t PlanBuilder::packedPanelBytes(FlatSymbolRefAttr kernel, int64_t k) {
+  auto define = symbols.lookup<kernel::DefineOp>(kernel.getValue());
+  const KernelRow *row = findKernelRow(define.getRow());
+  if (!row || row->arithmetic == Arithmetic::F32)
+    return k * kPanelBytes;
+  constexpr int64_t bf16Bytes = 2;
+  int64_t planes = packedWeightPlanes(row->arithmetic);
+  return kernel::planeStride(k) * kernel::kPanelColumns *
+         (planes ? planes * bf16Bytes : kFloatBytes);
 }
 
 void PlanBuilder::emit(kernel::LinearOp op) {
@@ -654,19 +681,15 @@ void PlanBuilder::emit(kernel::LinearOp op) {
     residual = attr(from);
   }
   if (op.getWorkspaceBytes())
-    space = workspace(op, name(op.getResult()), *op.getWorkspaceBytes());
-  // The bytes of all panels of the weight are known from its type.
-  auto weight = symbols.lookup<encoder::WeightOp>(op.getWeight()).getType();
-  int64_t weightBytes =
-      weight.getNumElements() * weight.getElementTypeBitWidth() / 8;
+    space = workspace(op, *op.getWorkspaceBytes());
   auto call = CallOp::create(
       b, op.getLoc(), op.getKernelAttr(),
-      b.getArrayAttr(
-          {attr(at(op.getInput())),
-           attr({.symbol = op.getWeight(),
-                 .panelBytes = weightBytes / int64_t(op.getPanels())}),
-           attr(to), bias, residual, count(Count::Rows), count(Count::Panels),
-           panelBytes, space}),
+      b.getArrayAttr({attr(at(op.getInput())),
+                      attr({.symbol = op.getWeight(),
+                            .panelBytes = storedPanelBytes(op.getWeight(),
+                                                           op.getPanels())}),
+                      attr(to), bias, residual, count(Count::Rows),
+                      count(Count::Panels), panelBytes, space}),
       StringAttr());
   setDemand(call, op);
   call.setPanels(op.getPanels());
@@ -677,37 +700,47 @@ void PlanBuilder::emit(kernel::LinearOp op) {
 void PlanBuilder::emit(kernel::LinearStoreOp op) {
   int64_t k = kernel::getColumns(op.getInput());
   int64_t columns = op.getColumns(), tile = op.getPanelTile();
+  bool tiles = kernel::getPlanes(op.getInput());
+  int64_t panels =
+      kernel::panelsFor(tiles ? kernel::planeStride(columns) : columns);
   // The workspace holds the result of a group and, if needed, its packed
-  // panels.
-  OpBuilder::InsertPoint here = b.saveInsertionPoint();
-  b.setInsertionPoint(slots.lookup(op.getInput()));
-  SlotOp result = addSlot("group." + op.getOutput(), SlotKind::Workspace);
+  // panels, and what the kernel needs.
+  StringRef output = op.getOutput();
+  SlotOp result =
+      addWorkspace(op.getInput(), "group." + output, tile * kPanelBytes);
   result.setRows(Domain::Picked);
-  result.setRowBytes(tile * kPanelBytes);
-  SlotOp panels;
-  At weights{.symbol = op.getWeight(), .panelBytes = k * kPanelBytes};
+  At weights{.symbol = op.getWeight()};
+  SlotOp packed;
   if (op.getTransposeAttr()) {
-    panels = addSlot("panels." + op.getOutput(), SlotKind::Workspace);
-    panels.setRowBytes(tile * k * kPanelBytes);
-  }
-  b.restoreInsertionPoint(here);
-  auto loop = ForPanelsOp::create(b, op.getLoc(), columns, StringAttr());
-  setDemand(loop, op);
-  loop.setPanels(kernel::panelsFor(columns));
-  loop.setPanelTile(tile);
-  loop.setFlopsPerRow(2 * k * columns);
-  here = b.saveInsertionPoint();
-  b.setInsertionPointToStart(&loop.getBody().emplaceBlock());
-  if (panels) {
     auto type = symbols.lookup<encoder::WeightOp>(op.getWeight()).getType();
     weights.panelBytes =
         kernel::kPanelColumns * k * type.getElementTypeBitWidth() / 8;
-    At packed{.symbol = panels.getSymName(), .panelBytes = k * kPanelBytes};
+    packed = addWorkspace(op.getInput(), "panels." + output,
+                          tile * packedPanelBytes(op.getKernelAttr(), k));
+  } else {
+    weights.panelBytes = storedPanelBytes(op.getWeight(), panels);
+  }
+  Attribute space = number(0);
+  if (op.getWorkspaceBytes())
+    space = attr({.symbol = addWorkspace(op.getInput(), "workspace." + output,
+                                         *op.getWorkspaceBytes())
+                                .getSymName()});
+
+  auto loop = ForPanelsOp::create(b, op.getLoc(), columns, StringAttr());
+  setDemand(loop, op);
+  loop.setPanels(panels);
+  loop.setPanelTile(tile);
+  loop.setFlopsPerRow(2 * k * columns);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&loop.getBody().emplaceBlock());
+  if (packed) {
+    At to{.symbol = packed.getSymName(),
+          .panelBytes = packedPanelBytes(op.getKernelAttr(), k)};
     ForEachPanelOp::create(
         b, op.getLoc(), op.getTransposeAttr(),
-        b.getArrayAttr(
-            {attr(weights), count(Count::PanelColumns), attr(packed)}));
-    weights = packed;
+        b.getArrayAttr({attr(weights), count(Count::PanelColumns), attr(to)}),
+        b.getI64IntegerAttr(tiles ? 2 : 1));
+    weights = to;
   }
   At group{.symbol = result.getSymName(), .rowBytes = tile * kPanelBytes};
   Attribute bias = number(0);
@@ -717,16 +750,15 @@ void PlanBuilder::emit(kernel::LinearStoreOp op) {
       b, op.getLoc(), op.getKernelAttr(),
       b.getArrayAttr({attr(at(op.getInput())), attr(weights), attr(group), bias,
                       number(0), count(Count::Rows), count(Count::Panels),
-                      number(kPanelBytes), number(0)}),
+                      number(kPanelBytes), space}),
       StringAttr());
-  At to{.symbol = outputSlots.lookup(op.getOutput()).getSymName(),
+  At to{.symbol = outputSlots.lookup(output).getSymName(),
         .rowBytes = columns * kFloatBytes,
         .panelBytes = kPanelBytes};
   ForRowsOp::create(
       b, op.getLoc(), op.getStoreAttr(),
       b.getArrayAttr({attr(group), count(Count::GroupColumns), attr(to)}),
       StringAttr());
-  b.restoreInsertionPoint(here);
 }
 
 /// Two products of each query with the keys that it sees.
@@ -760,8 +792,7 @@ void PlanBuilder::emit(kernel::AttentionOp op) {
            operand(op.getValue(), planes[2], perHead, true), attr(to),
            count(Count::Rows), count(Count::Keys),
            count(tokens ? Count::TokenPlaneBytes : Count::SelectedPlaneBytes),
-           count(Count::TokenPlaneBytes),
-           workspace(op, name(op.getResult()), op.getWorkspaceBytes()),
+           count(Count::TokenPlaneBytes), workspace(op, op.getWorkspaceBytes()),
            count(Count::Position)}),
       StringAttr());
   setDemand(call, op);
@@ -814,11 +845,10 @@ void PlanBuilder::emit(kernel::TileAttentionOp op) {
   };
   auto call = CallOp::create(
       b, op.getLoc(), op.getKernelAttr(),
-      b.getArrayAttr(
-          {attr(query), packed(op.getPackedKey()), packed(op.getPackedValue()),
-           attr(to), count(Count::Rows), count(Count::Keys),
-           count(Count::Position),
-           workspace(op, name(op.getResult()), op.getWorkspaceBytes())}),
+      b.getArrayAttr({attr(query), packed(op.getPackedKey()),
+                      packed(op.getPackedValue()), attr(to), count(Count::Rows),
+                      count(Count::Keys), count(Count::Position),
+                      workspace(op, op.getWorkspaceBytes())}),
       StringAttr());
   setDemand(call, op);
   setAttentionFlops(call, columns);

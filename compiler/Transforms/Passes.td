@@ -148,8 +148,9 @@ def TileRowsPass : Pass<"plan-tile-rows", "::mlir::ModuleOp"> {
     about half of the target's L2; a block has at least 96 rows, where kernels
     are fast, and at most 192. Tiles multiply so fast that a block of 256 rows
     pays for reading the weights, or of 128 rows of three planes, whose
-    activations fill the L2 then. Few rows are split by panels, so that two
-    threads do not both stream all weights.
+    activations fill the L2 then; twice these where panels are packed for each
+    block. Few rows are split by panels, so that two threads do not both stream
+    all weights.
 
     ```mlir
     plan.step @step.2.tokens over tokens rows 8 by 8 split 0 {

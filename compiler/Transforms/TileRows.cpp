@@ -25,6 +25,9 @@ constexpr int64_t kFewestRows = 96, kMostRows = 192;
 /// all rows share, fewer leave the tiles waiting for weights.
 constexpr int64_t kTileRows = 256, kThreePlaneRows = 128;
 constexpr int64_t kTileL2Bytes = 2 << 20;
+/// So many times these rows where panels are packed for each block of rows:
+/// that costs more than what falls out of the L2.
+constexpr int64_t kPackedBlocks = 2;
 /// Up to this many rows, reading all weights twice costs more than barriers.
 constexpr int64_t kSplitRows = 64;
 
@@ -56,11 +59,15 @@ struct TileRows : encast::impl::TileRowsPassBase<TileRows> {
       return; // A tile of queries is what the kernel takes at once.
     llvm::SetVector<Operation *> slots;
     int64_t panelBytes = 0, planes = 0;
+    bool packs = false;
     for (Operation &op : step.getBody().front()) {
       int64_t tile = 1;
+      op.walk([&](CallOp call) {
+        planes = std::max(planes, planesOf(call, symbols));
+      });
+      op.walk([&](ForEachPanelOp) { packs = true; });
       if (auto call = dyn_cast<CallOp>(op)) {
         tile = call.getPanelTile();
-        planes = std::max(planes, planesOf(call, symbols));
       } else if (auto groups = dyn_cast<ForPanelsOp>(op)) {
         tile = groups.getPanelTile();
       }
@@ -81,7 +88,7 @@ struct TileRows : encast::impl::TileRowsPassBase<TileRows> {
                               kFewestRows, kMostRows);
     if (planes)
       rows = (planes > 2 ? kThreePlaneRows : kTileRows) * target.l2Bytes /
-             kTileL2Bytes;
+             kTileL2Bytes * (packs ? kPackedBlocks : 1);
     int64_t by = step.getRowTile();
     rows = std::max(rows / by, int64_t(1)) * by;
     step.setMaxRows(rows);

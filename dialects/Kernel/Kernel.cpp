@@ -184,9 +184,13 @@ static RankedTensorType packedType(int64_t panels, int64_t k, bool bf16,
 static LogicalResult verifyLinear(Operation *op, DefineOp kernel, Value input,
                                   FlatSymbolRefAttr weight,
                                   FlatSymbolRefAttr bias, int64_t panels,
-                                  int64_t ldc, int64_t ldr,
+                                  int64_t panelTile, int64_t ldc, int64_t ldr,
                                   SymbolTableCollection &symbols) {
   int64_t k = getColumns(input), planes = getPlanes(input);
+  if (planes && panelTile % 2)
+    return op->emitOpError() << "multiplies tiles, which come in pairs of "
+                                "panels, but goes by "
+                             << panelTile;
   if (failed(expectNumber(op, kernel, "k", k)) ||
       failed(expectNumber(op, kernel, "lda",
                           planes ? planeRowStride(k, planes) : rowStride(k))) ||
@@ -262,7 +266,7 @@ LogicalResult LinearOp::verifySymbolUses(SymbolTableCollection &symbols) {
   int64_t stride =
       planes ? planeRowStride(columns, planes) : rowStride(columns);
   return verifyLinear(*this, *kernel, getInput(), getWeightAttr(),
-                      getBiasAttr(), panels,
+                      getBiasAttr(), panels, getPanelTile(),
                       getPanelMajor() ? kPanelColumns : stride,
                       getResidual() ? stride : 0, symbols);
 }
@@ -552,7 +556,8 @@ LogicalResult LinearStoreOp::verifySymbolUses(SymbolTableCollection &symbols) {
     weight = nullptr;
   }
   return verifyLinear(*this, *kernel, getInput(), weight, getBiasAttr(),
-                      panelsFor(columns), getPanelTile() * kPanelColumns,
+                      fewestPanels(*kernel, columns, getPlanes(getInput())),
+                      getPanelTile(), getPanelTile() * kPanelColumns,
                       /*ldr=*/0, symbols);
 }
 

@@ -218,7 +218,7 @@ def Kernel_LinearStoreOp : Kernel_Op<"linear_store", [
     columns that exist are copied to the caller's memory by `store`, so that wide
     results (a vocabulary) are never in memory as a whole. With `transpose` the
     weight is row-major, shared with an embedding, and a program packs each panel
-    into the workspace first.
+    (for tiles each pair of them) into the workspace first.
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$kernel,
                             Kernel_RowsTensor:$input,
@@ -227,12 +227,14 @@ def Kernel_LinearStoreOp : Kernel_Op<"linear_store", [
                             OptionalAttr<FlatSymbolRefAttr>:$transpose,
                             FlatSymbolRefAttr:$store, StrAttr:$output,
                             Encast_Count:$columns, Encast_Tile:$panel_tile,
-                            Encast_Tile:$row_tile), Encoder_Origin.attributes);
+                            Encast_Tile:$row_tile,
+                            OptionalAttr<Encast_PositiveBytes>:$workspace_bytes),
+                       Encoder_Origin.attributes);
   let assemblyFormat = [{
     $kernel `(` $input `,` $weight (`bias` $bias^)?
     (`transpose` $transpose^)? `)` `to` $output `by` $store
-    `columns` $columns `panels` `by` $panel_tile `rows` `by` $row_tile attr-dict
-    `:` type($input)
+    `columns` $columns `panels` `by` $panel_tile `rows` `by` $row_tile
+    (`workspace` $workspace_bytes^)? attr-dict `:` type($input)
   }];
 }
 

@@ -432,16 +432,20 @@ LogicalResult ForRowsOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyOperands(*this, getCalleeAttr(), getArgs(), symbols);
 }
 LogicalResult ForEachPanelOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  int64_t group = cast<ForPanelsOp>((*this)->getParentOp()).getPanelTile();
+  if (group % int64_t(getPanelTile()))
+    return emitOpError() << "takes " << getPanelTile()
+                         << " panels at once, but groups have " << group;
   return verifyOperands(*this, getCalleeAttr(), getArgs(), symbols);
 }
 
 LogicalResult ForPanelsOp::verify() {
   if (failed(verifyCall(*this)))
     return failure();
-  if (getPanels() != (getColumns() + 15) / 16)
-    return emitOpError() << "of " << getColumns() << " columns has "
-                         << (getColumns() + 15) / 16 << " panels, but got "
-                         << getPanels();
+  int64_t panels = getPanels(), fewest = (int64_t(getColumns()) + 15) / 16;
+  if (panels != fewest && panels != fewest + fewest % 2)
+    return emitOpError() << "of " << getColumns() << " columns has " << fewest
+                         << " panels, but got " << panels;
   for (Operation &op : getBody().front())
     if (!isa<CallOp, ForRowsOp, ForEachPanelOp>(op))
       return emitOpError() << "holds '" << op.getName()

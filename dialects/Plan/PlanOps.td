@@ -90,8 +90,9 @@ def Plan_Count : I32EnumAttr<"Count", "a number of the item", [
     rows, panels, keys, position: fields of encast_abi_item. sequence_tokens: tokens of
     sequence `row` (plan.for_rows over sequences). *_plane_bytes: 64 times T or
     the number of SELECTED rows. panel_columns: how many of the 16 columns of
-    panel `panel` exist, `columns` of the enclosing plan.for_panels counted;
-    group_columns: the same for all panels of its current group.
+    panel `panel` exist, `columns` of the enclosing plan.for_panels counted (of a
+    plan.for_each_panel `by` more: of these panels); group_columns: the same for
+    all panels of its current group.
   }];
 }
 def Plan_CountAttr : EnumAttr<Plan_Dialect, Plan_Count, "count">;
@@ -246,7 +247,8 @@ def Plan_ForPanelsOp : Plan_CallBase<"for_panels", [NoTerminator,
   let description = [{
     Walks over the item's panels in groups of `panel_tile`; in the body `panel`
     and `panels` are the group's. `columns` is how many columns there are in all
-    (`panels` is columns / 16, rounded up). The body holds plan.for_each_panel,
+    (`panels` is columns / 16, rounded up, or one more, which makes pairs of
+    panels). The body holds plan.for_each_panel,
     plan.call and plan.for_rows without panels of their own.
   }];
   let arguments = !con((ins Encast_Count:$columns), common);
@@ -259,12 +261,14 @@ def Plan_ForEachPanelOp : Plan_Op<"for_each_panel", [HasParent<"ForPanelsOp">,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "calls a program for each panel of the group";
   let description = [{
-    Like plan.for_rows, but once per panel; the row is 0. Inside of
-    plan.for_panels only. `#plan.at` addresses of workspace slots count panels
-    from the first of the group.
+    Like plan.for_rows, but once per panel, or per `panel_tile` of them; the row
+    is 0. Inside of plan.for_panels only. `#plan.at` addresses of workspace slots
+    count panels from the first of the group.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$callee, ArrayAttr:$args);
-  let assemblyFormat = "$callee `` custom<Operands>($args) attr-dict";
+  let arguments = (ins FlatSymbolRefAttr:$callee, ArrayAttr:$args,
+                       DefaultValuedAttr<Encast_Tile, "1">:$panel_tile);
+  let assemblyFormat =
+      "$callee `` custom<Operands>($args) (`by` $panel_tile^)? attr-dict";
 }
 
 def Plan_InvokeOp : Plan_CallBase<"invoke"> {

@@ -298,6 +298,26 @@ TEST_F(PlanToLLVMTest, ForPanelsWalksInGroupsAndCountsWorkspacesFromThem) {
                            {7, 8}, {6, 16}, {-1, -1}, {-1, -1}}));
 }
 
+TEST_F(PlanToLLVMTest, ForEachPanelTakesSeveralAtOnce) {
+  std::vector<std::array<int64_t, 8>> table(16);
+  for (int64_t panel = 0; panel < 16; ++panel)
+    table[panel][0] = panel;
+  std::vector<std::array<int64_t, 2>> workspace(4, {-1, -1});
+  weights[0] = table.data();
+  run.workspace = reinterpret_cast<char *>(workspace.data()) - 512;
+  // Panels 4 to 7: the last pair has one column.
+  item.panel = 4;
+  item.panels = 4;
+  compile(R"mlir(
+    plan.for_panels columns 97 attributes {panels = 8, panel_tile = 4} {
+      plan.for_each_panel @keep_row(@w0 + panel * 64, panel_columns,
+                                    @scratch + panel * 16) by 2
+    })mlir");
+  call();
+  EXPECT_EQ(workspace, (std::vector<std::array<int64_t, 2>>{
+                           {4, 32}, {-1, -1}, {6, 1}, {-1, -1}}));
+}
+
 TEST_F(PlanToLLVMTest, ForPanelsWalksOverRowsInItsBody) {
   std::vector<std::array<int64_t, 8>> hidden(100);
   for (int64_t row = 0; row < 100; ++row)

@@ -518,49 +518,6 @@ TEST_P(RowProgramsTest, MaxPoolKeepsNaN) {
 }
 
 //===----------------------------------------------------------------------===//
-// transpose_panel
-//===----------------------------------------------------------------------===//
-
-TEST_P(RowProgramsTest, TransposePanelTurnsRowsAndZeroesMissingColumns) {
-  std::vector<int64_t> ks;
-  for (int64_t k = 1; k <= 17; ++k)
-    ks.push_back(k);
-  ks.insert(ks.end(), {31, 32, 33, 384});
-  Programs programs(GetParam(), [&](ModuleOp module) {
-    Builder b(module.getContext());
-    for (int64_t k : ks)
-      for (Type type :
-           {Type(b.getF32Type()), Type(b.getF16Type()), Type(b.getBF16Type())})
-        getTransposePanel(module, k, type);
-  });
-  for (int64_t k : ks)
-    for (int64_t columns : {1, 2, 7, 15, 16}) {
-      std::vector<float> table = randomRow(columns * k, 1);
-      std::vector<uint16_t> half, brain;
-      for (float value : table) {
-        half.push_back(toF16(value));
-        brain.push_back(toBF16(value));
-      }
-      std::vector<float> f32(16 * k, 0), f16(16 * k, 0), bf16(16 * k, 0);
-      for (int64_t column = 0; column < columns; ++column)
-        for (int64_t line = 0; line < k; ++line) {
-          f32[line * 16 + column] = table[column * k + line];
-          f16[line * 16 + column] = fromF16(half[column * k + line]);
-          bf16[line * 16 + column] = fromBF16(brain[column * k + line]);
-        }
-      Row single(table), panel(std::vector<float>(16 * k, -7));
-      GuardedRow<uint16_t> halves(half), brains(brain);
-      std::string name = sized("transpose_panel", k);
-      programs.call(name + "_f32", single.data(), columns, panel.data());
-      ASSERT_EQ(panel.values(), f32) << k << " " << columns;
-      programs.call(name + "_f16", halves.data(), columns, panel.data());
-      ASSERT_EQ(panel.values(), f16) << k << " " << columns;
-      programs.call(name + "_bf16", brains.data(), columns, panel.data());
-      ASSERT_EQ(panel.values(), bf16) << k << " " << columns;
-    }
-}
-
-//===----------------------------------------------------------------------===//
 // All programs
 //===----------------------------------------------------------------------===//
 

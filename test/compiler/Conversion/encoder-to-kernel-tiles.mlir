@@ -372,3 +372,74 @@ module {
     encoder.yield %0 : tensor<64x1x3xf32>
   }
 }
+
+// -----
+
+!rows = tensor<?x40xf32>
+!picked = tensor<?x40xf32, #encoder.rows<picked>>
+
+// A head over a vocabulary multiplies as all linears do, a group of pairs of panels
+// at a time. A table that the embedding shares stays as it is; a program packs pairs
+// of its panels, in the planes that the precision wants. A weight of its own is
+// packed once, with its bias to whole pairs.
+// CHECK-LABEL: module attributes
+//   CHECK-DAG: kernel.define @[[EXACT:linear_bf16x3w_32x32_amx.*]] row "linear_bf16x3w_32x32_amx" operands 9 {bias, k = 40 : i64, lda = 224 : i64, ldc = 128 : i64}
+//       CHECK:   %[[P:.*]] = kernel.gather @copy_40(%{{.*}}) by pick
+//   CHECK-DAG:   %[[P1:.*]] = kernel.rows @split_40_planes_1(%[[P]])
+//   CHECK-DAG:   %[[P2:.*]] = kernel.rows @split_40_planes_2(%[[P]])
+//   CHECK-DAG:   %[[P3:.*]] = kernel.rows @split_40_planes_3(%[[P]])
+//       CHECK:   kernel.output "exact" columns 97 per_token
+//  CHECK-NEXT:   kernel.linear_store @[[EXACT]](%[[P3]], @exact bias @exact.bias.bf16x3w transpose @transpose_pair_40_bf16_planes_1) to "exact" by @copy_prefix_128 columns 97 panels by 8 rows by 32 workspace {{[0-9]+}} {name = "exact"} : tensor<?x3x40xbf16, #encoder.rows<picked>>
+//       CHECK:   kernel.linear_store @linear_bf16_32x32_amx{{.*}}(%[[P1]], @exact transpose @transpose_pair_40_bf16_planes_1) to "exact1"
+//       CHECK:   kernel.linear_store @linear_bf16x6_32x32_amx{{.*}}(%[[P3]], @words transpose @transpose_pair_40_f32) to "words"
+//       CHECK:   kernel.linear_store @linear_bf16x3_32x32_amx{{.*}}(%[[P2]], @words transpose @transpose_pair_40_f32_planes_2) to "words3"
+//       CHECK:   kernel.linear_store @linear_bf16x3_32x32_amx{{.*}}(%[[P2]], @wide.bf16x3) to "wide" by @copy_prefix_128 columns 1025 panels by 8
+//       CHECK: encoder.weight @exact.bias.bf16x3w : tensor<128xf32>
+//       CHECK: encoder.weight @wide.bf16x3 : tensor<33x2x2048xbf16>
+//   CHECK-DAG: func.func private @transpose_pair_40_bf16_planes_1(%{{.*}}: memref<32x40xbf16>, %{{.*}}: index, %{{.*}}: memref<2048xbf16>)
+//   CHECK-DAG: func.func private @transpose_pair_40_f32_planes_2(%{{.*}}: memref<32x40xf32>, %{{.*}}: index, %{{.*}}: memref<4096xbf16>)
+//   CHECK-DAG: func.func private @transpose_pair_40_f32(%{{.*}}: memref<32x40xf32>, %{{.*}}: index, %{{.*}}: memref<2048xf32>)
+//
+// FMA-LABEL: module attributes
+//       FMA:   kernel.linear_store @linear_f32_8x48_avx512{{.*}}, @exact bias @exact.bias.packed transpose @transpose_panel_40_bf16) {{.*}} panels by 3 rows by 8 {name = "exact"}
+// FMA-COUNT-4: kernel.linear_store @linear_f32_8x48_avx512
+module {
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %x = encoder.embedding %ids, %ids in [@words, @exact]
+        : tensor<?xi32>, tensor<?xi32> -> !rows
+    %p = encoder.pick %x : !rows -> !picked
+    %a = encoder.linear %p, @exact bias @exact.bias {name = "exact"}
+        : !picked -> tensor<?x97xf32, #encoder.rows<picked>>
+    encoder.output "exact" %a : tensor<?x97xf32, #encoder.rows<picked>>
+    %b = encoder.linear %p, @exact precision bf16
+        : !picked -> tensor<?x97xf32, #encoder.rows<picked>>
+    encoder.output "exact1" %b : tensor<?x97xf32, #encoder.rows<picked>>
+    %c = encoder.linear %p, @words
+        : !picked -> tensor<?x97xf32, #encoder.rows<picked>>
+    encoder.output "words" %c : tensor<?x97xf32, #encoder.rows<picked>>
+    %d = encoder.linear %p, @words precision bf16x3
+        : !picked -> tensor<?x97xf32, #encoder.rows<picked>>
+    encoder.output "words3" %d : tensor<?x97xf32, #encoder.rows<picked>>
+    %e = encoder.linear %p, @wide precision bf16x3
+        : !picked -> tensor<?x1025xf32, #encoder.rows<picked>>
+    encoder.output "wide" %e : tensor<?x1025xf32, #encoder.rows<picked>>
+    return
+  }
+  encoder.weight @words : tensor<97x40xf32> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<97x40xf32>
+    encoder.yield %0 : tensor<97x40xf32>
+  }
+  encoder.weight @exact : tensor<97x40xbf16> {
+    %0 = encoder.tensor "exact" in "model.safetensors" : tensor<97x40xbf16>
+    encoder.yield %0 : tensor<97x40xbf16>
+  }
+  encoder.weight @exact.bias : tensor<97xf32> {
+    %0 = encoder.tensor "exact.bias" in "model.safetensors" : tensor<97xf32>
+    encoder.yield %0 : tensor<97xf32>
+  }
+  encoder.weight @wide : tensor<1025x40xf32> {
+    %0 = encoder.tensor "wide" in "model.safetensors" : tensor<1025x40xf32>
+    encoder.yield %0 : tensor<1025x40xf32>
+  }
+}

@@ -142,3 +142,62 @@ module {
     encoder.yield %0 : tensor<5x64xf32>
   }
 }
+
+// -----
+
+!rows = tensor<?x64xf32>
+!picked = tensor<?x64xf32, #encoder.rows<picked>>
+!planes = tensor<?x1x64xbf16, #encoder.rows<picked>>
+
+// A head over a vocabulary goes by groups of pairs of panels: 97 columns have seven
+// panels, and one more to make pairs. A table is packed a pair at a time.
+// CHECK-LABEL: kernel.output "tied"
+//   CHECK-DAG: plan.slot @group.tied workspace rows picked row_bytes 512
+//   CHECK-DAG: plan.slot @panels.tied workspace row_bytes 16384
+//   CHECK-DAG: plan.slot @workspace.tied workspace row_bytes 4096
+//       CHECK:   plan.for_panels columns 97 name "head" panels 8 by 8 outputs 1 flops_per_row 12416 {
+//  CHECK-NEXT:     plan.for_each_panel @transpose(@words + panel * 2048, panel_columns, @panels.tied + panel * 2048) by 2
+//  CHECK-NEXT:     plan.call @tied(@[[P:rows.split]] + row * 192, @panels.tied + panel * 2048, @group.tied + row * 512, @bias + panel * 64, 0, rows, panels, 64, @workspace.tied)
+//  CHECK-NEXT:     plan.for_rows @store(@group.tied + row * 512, group_columns, @output.tied + row * 388 + panel * 64)
+//  CHECK-NEXT:   }
+//       CHECK:   plan.for_panels columns 97 panels 8 by 8 outputs 2 flops_per_row 12416 {
+//  CHECK-NEXT:     plan.call @own(@[[P]] + row * 192, @own.packed + panel * 2048, @group.own + row * 512, 0, 0, rows, panels, 64, @workspace.own)
+//  CHECK-NEXT:     plan.for_rows @store(@group.own + row * 512, group_columns, @output.own + row * 388 + panel * 64)
+module {
+  kernel.define @tied row "linear_bf16_32x32_amx" operands 9
+      {k = 64, lda = 96, ldc = 128, bias}
+  kernel.define @own row "linear_bf16_32x32_amx" operands 9
+      {k = 64, lda = 96, ldc = 128}
+  func.func private @embed(!llvm.ptr, !llvm.ptr)
+  func.func private @copy(!llvm.ptr, !llvm.ptr)
+  func.func private @transpose(!llvm.ptr, index, !llvm.ptr)
+  func.func private @store(!llvm.ptr, index, !llvm.ptr)
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
+    %p = kernel.gather @copy(%x) by pick : !rows -> !picked
+    %s = kernel.rows @copy(%p) {name = "split"} : (!picked) -> !planes
+    kernel.output "tied" columns 97 per_token
+    kernel.linear_store @tied(%s, @words bias @bias transpose @transpose)
+        to "tied" by @store columns 97 panels by 8 rows by 32 workspace 4096
+        {name = "head"} : !planes
+    kernel.output "own" columns 97 per_token
+    kernel.linear_store @own(%s, @own.packed) to "own" by @store columns 97
+        panels by 8 rows by 32 workspace 4096 : !planes
+    return
+  }
+  encoder.weight @words : tensor<97x64xbf16> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<97x64xbf16>
+    encoder.yield %0 : tensor<97x64xbf16>
+  }
+  encoder.weight @bias : tensor<128xf32> {
+    %0 = encoder.tensor "bias" in "model.safetensors" : tensor<128xf32>
+    encoder.yield %0 : tensor<128xf32>
+  }
+  encoder.weight @own.packed : tensor<4x2x1024xbf16> {
+    %0 = encoder.tensor "own" in "model.safetensors" : tensor<97x64xbf16>
+    %1 = kernel.pad_rows %0 groups 97 to 128 : tensor<97x64xbf16> -> tensor<128x64xbf16>
+    %2 = kernel.pack_tiles %1 planes 1 : tensor<128x64xbf16> -> tensor<4x2x1024xbf16>
+    encoder.yield %2 : tensor<4x2x1024xbf16>
+  }
+}

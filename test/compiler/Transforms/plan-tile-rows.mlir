@@ -96,6 +96,10 @@ module attributes {kernel.target = "x86-64-v3"} {
 // CHECK-LABEL: module attributes {kernel.target = "sapphirerapids"}
 //       CHECK: plan.step @one over tokens rows 256 by 32 split 256 {
 //       CHECK: plan.step @three over tokens rows 128 by 32 split 128 {
+//       CHECK: plan.step @groups over tokens rows 256 by 32 split 256 {
+//
+// Panels that are packed for each block want longer ones.
+//       CHECK: plan.step @packs over tokens rows 512 by 32 split 512 {
 module attributes {kernel.target = "sapphirerapids"} {
   kernel.define @k1 row "linear_bf16_32x32_amx" operands 9
       {k = 64, lda = 96, ldc = 64}
@@ -105,6 +109,8 @@ module attributes {kernel.target = "sapphirerapids"} {
   plan.slot @x3 arena rows tokens row_bytes 448
   plan.slot @y block row_bytes 256
   plan.slot @z block row_bytes 256
+  plan.slot @group workspace rows tokens row_bytes 256
+  plan.slot @panels workspace row_bytes 8192
   plan.step @one over tokens rows 32 by 32 split 0 {
     plan.call @k1(@x + row * 192, @w + panel * 2048, @y + row * 256 + panel * 64,
         0, 0, rows, panels, 64, 0) panels 4 by 2
@@ -114,6 +120,25 @@ module attributes {kernel.target = "sapphirerapids"} {
         0, 0, rows, panels, 64, 0) panels 4 by 2
     plan.call @k3(@x3 + row * 448, @w + panel * 2048, @z + row * 256 + panel * 64,
         0, 0, rows, panels, 64, 0) panels 4 by 2
+  }
+  plan.step @groups over tokens rows 32 by 32 split 0 {
+    plan.for_panels columns 64 panels 4 by 4 {
+      plan.call @k1(@x + row * 192, @w + panel * 2048, @group + row * 256, 0, 0,
+          rows, panels, 64, 0)
+    }
+  }
+  plan.step @packs over tokens rows 32 by 32 split 0 {
+    plan.for_panels columns 64 panels 4 by 4 {
+      plan.for_each_panel @program(@words + panel * 2048, panel_columns,
+          @panels + panel * 2048) by 2
+      plan.call @k1(@x + row * 192, @panels + panel * 2048, @group + row * 256,
+          0, 0, rows, panels, 64, 0)
+    }
+  }
+  func.func private @program(!llvm.ptr, index, !llvm.ptr)
+  encoder.weight @words : tensor<64x64xbf16> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<64x64xbf16>
+    encoder.yield %0 : tensor<64x64xbf16>
   }
   encoder.weight @w : tensor<2x2x1024xbf16> {
     %0 = encoder.tensor "w" in "model.safetensors" : tensor<64x64xbf16>

@@ -1106,5 +1106,20 @@ func.func @f(%x: tensor<?x24xf32, #encoder.rows<picked>>) {
 
 // -----
 
+kernel.define @k row "r" operands 9 {k = 24, lda = 64, ldc = 48}
+encoder.weight @w : tensor<97x24xf16> {
+  %0 = encoder.tensor "t" in "f" : tensor<97x24xf16>
+  encoder.yield %0 : tensor<97x24xf16>
+}
+func.func private @three(memref<16xf32>, index, memref<16xf32>)
+func.func @f(%x: tensor<?x1x24xbf16, #encoder.rows<picked>>) {
+  kernel.output "x" columns 97 per_token
+  // expected-error @+1 {{multiplies tiles, which come in pairs of panels, but goes by 3}}
+  kernel.linear_store @k(%x, @w transpose @three) to "x" by @three columns 97 panels by 3 rows by 32 : tensor<?x1x24xbf16, #encoder.rows<picked>>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{has attribute "kernel.target", which means nothing here}}
 module attributes {kernel.target = 3 : i64} {}

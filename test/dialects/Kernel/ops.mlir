@@ -12,6 +12,8 @@ kernel.define @heads row "linear_f32_6x16_avx2" operands 9
     {k = 24, lda = 32, ldc = 16}
 kernel.define @heads.residual row "linear_f32_6x16_avx2" operands 9
     {k = 24, lda = 32, ldc = 32, ldr = 32}
+kernel.define @vocabulary row "linear_bf16_32x32_amx" operands 9
+    {k = 24, lda = 64, ldc = 128}
 // CHECK: kernel.define @attention row "attention_f32_24_avx2" operands 10 {head_size = 12 : i64, ldo = 32 : i64, scale = 2.500000e-01 : f32}
 kernel.define @attention row "attention_f32_24_avx2" operands 10
     {head_size = 12, ldo = 32, scale = 0.25 : f32}
@@ -186,6 +188,12 @@ func.func @encode() {
   kernel.output "wide" columns 24 per_token
   // CHECK: kernel.linear_store @heads(%[[P]], @heads.packed) to "wide" by @prefix columns 24 panels by 1 rows by 6 {name = "head"}
   kernel.linear_store @heads(%p, @heads.packed) to "wide" by @prefix columns 24 panels by 1 rows by 6 {name = "head"} : tensor<?x24xf32, #encoder.rows<picked>>
+  // CHECK: kernel.output "tiles" columns 97 per_token
+  kernel.output "tiles" columns 97 per_token
+  // CHECK: %[[S:.*]] = kernel.rows @split(%[[P]])
+  %t = kernel.rows @split(%p) : (tensor<?x24xf32, #encoder.rows<picked>>) -> tensor<?x1x24xbf16, #encoder.rows<picked>>
+  // CHECK: kernel.linear_store @vocabulary(%[[S]], @words transpose @prefix) to "tiles" by @prefix columns 97 panels by 8 rows by 32 workspace 4096 : tensor<?x1x24xbf16, #encoder.rows<picked>>
+  kernel.linear_store @vocabulary(%t, @words transpose @prefix) to "tiles" by @prefix columns 97 panels by 8 rows by 32 workspace 4096 : tensor<?x1x24xbf16, #encoder.rows<picked>>
   return
 }
 // Heads are normalized and rotated on their way to attention, which reads panels

@@ -271,6 +271,24 @@ plan.step @s over tokens rows 8 by 8 split 0 {
 
 // -----
 
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{of 32 columns has 2 panels, but got 3}}
+  plan.for_panels columns 32 panels 3 { plan.call @k(0) }
+}
+
+// -----
+
+func.func private @p()
+plan.step @s over tokens rows 8 by 8 split 0 {
+  plan.for_panels columns 64 panels 4 by 3 {
+    // expected-error @+1 {{takes 2 panels at once, but groups have 3}}
+    plan.for_each_panel @p() by 2
+  }
+}
+
+// -----
+
 plan.step @s over tokens rows 8 by 8 split 0 {
   // expected-error @+1 {{holds 'arith.constant', expected calls only}}
   plan.for_panels columns 16 panels 1 { %c = arith.constant 1 : i32 }

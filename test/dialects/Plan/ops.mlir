@@ -82,6 +82,13 @@ plan.step @step.0 over tokens rows 192 by 6 split 64 layer 1 {
     plan.call @linear(@group + row * 64, group_columns)
     plan.for_rows @program(@group + row * 64, @out + row * 388 + panel * 64)
   }
+  // One panel more makes pairs of them.
+  // CHECK: plan.for_panels columns 97 panels 8 by 4 {
+  // CHECK:   plan.for_each_panel @program(@w + panel * 768, panel_columns) by 2 {note = "kept"}
+  // CHECK: }
+  plan.for_panels columns 97 panels 8 by 4 {
+    plan.for_each_panel @program(@w + panel * 768, panel_columns) by 2 {note = "kept"}
+  }
 }
 // CHECK: plan.step @step.1 over attention_selected heads 12 rows 24 by 24 split 0 {
 plan.step @step.1 over attention_selected heads 12 rows 24 by 24 split 0 {
