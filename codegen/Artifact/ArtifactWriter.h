@@ -42,6 +42,7 @@ struct ArtifactCall {
   uint64_t outputs;
   int64_t flopsPerRow, flopsPerRowAndKey;
   uint32_t window = 0;
+  bool perHead = false;
 };
 struct ArtifactStep {
   std::string name;

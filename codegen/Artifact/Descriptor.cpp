@@ -123,7 +123,8 @@ private:
     encast_abi_call to = {};
     to.name = string(from.name);
     to.kernel = string(from.kernel);
-    to.modes = from.modes;
+    to.modes = static_cast<uint16_t>(from.modes);
+    to.per_head = from.perHead;
     to.panels = from.panels;
     to.panel_tile = from.panelTile;
     to.outputs = from.outputs;

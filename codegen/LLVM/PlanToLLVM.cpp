@@ -475,7 +475,7 @@ template <typename Op> void replaceByInvoke(Op op, StringRef function) {
   InvokeOp::create(b, op.getLoc(), function, kernelName(op), op.getNameAttr(),
                    op.getModes(), op.getOutputs(), op.getPanels(),
                    op.getPanelTile(), op.getFlopsPerRow(),
-                   op.getFlopsPerRowAndKey(), op.getWindow());
+                   op.getFlopsPerRowAndKey(), op.getWindow(), op.getPerHead());
   op.erase();
 }
 

@@ -263,6 +263,7 @@ static FailureOr<ArtifactCall> makeCall(plan::InvokeOp invoke) {
   call.flopsPerRow = invoke.getFlopsPerRow();
   call.flopsPerRowAndKey = invoke.getFlopsPerRowAndKey();
   call.window = static_cast<uint32_t>(invoke.getWindow());
+  call.perHead = invoke.getPerHead();
   return call;
 }
 

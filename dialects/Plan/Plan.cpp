@@ -369,6 +369,16 @@ template <typename Op> static LogicalResult verifyCall(Op op) {
     return op.emitOpError("runs for no output");
   if (op.getPanels() && isa<ForPanelsOp>(op->getParentOp()))
     return op.emitOpError("has panels of its own inside of 'plan.for_panels'");
+  if (!op.getPerHead())
+    return success();
+  if (!isa<CallOp, InvokeOp>(op.getOperation()))
+    return op.emitOpError("runs per head, which only kernels do");
+  if (!op.getPanels())
+    return op.emitOpError("runs per head, but has no panels");
+  auto step = dyn_cast<StepOp>(op->getParentOp());
+  if (step && step.getDomain() != Domain::Tokens)
+    return op.emitOpError("runs per head in a step over ")
+           << stringifyDomain(step.getDomain()) << ", expected tokens";
   return success();
 }
 

@@ -201,9 +201,10 @@ class Plan_CallBase<string mnemonic, list<Trait> traits = []>
                     DefaultValuedAttr<Encast_Tile, "1">:$panel_tile,
                     DefaultValuedAttr<Encast_Flops, "0">:$flops_per_row,
                     DefaultValuedAttr<Encast_Flops, "0">:$flops_per_row_and_key,
-                    DefaultValuedAttr<Encast_Index, "0">:$window);
+                    DefaultValuedAttr<Encast_Index, "0">:$window,
+                    UnitAttr:$per_head);
   string commonFormat = [{
-    (`name` $name^)? (`panels` $panels^)? (`by` $panel_tile^)? (`modes` $modes^)?
+    (`name` $name^)? (`panels` $panels^)? (`per_head` $per_head^)? (`by` $panel_tile^)? (`modes` $modes^)?
     (`outputs` $outputs^)? (`flops_per_row` $flops_per_row^)?
     (`flops_per_row_and_key` $flops_per_row_and_key^)? (`window` $window^)?
   }];
@@ -220,7 +221,10 @@ def Plan_CallOp : Plan_CallBase<"call", [
     can be split at multiples of `panel_tile`. Runs in `modes` (1 all rows, 2
     selected rows) and if any of `outputs` is asked (bit mask, -1 any). Of the
     keys that `flops_per_row_and_key` is multiplied by, those at most `window`
-    from the query count (0: all).
+    from the query count (0: all). With `per_head` the panels are heads, and the
+    call, of a step over tokens, is made for each head and each sequence of which
+    the item has rows: `panel`, `row`, `rows`, `key`, `keys`, `packed` and
+    `position` are those of an item of attention.
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$callee, ArrayAttr:$args),
                        common);

@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-#define ENCAST_ABI_VERSION 2u
+#define ENCAST_ABI_VERSION 3u
 /* The oldest version that this runtime still reads. */
 #define ENCAST_ABI_OLDEST 1u
 #define ENCAST_ABI_MAGIC 0x54534143u /* "CAST" */
@@ -170,16 +170,17 @@ typedef struct encast_abi_context {
 
 /* The part of a step that one call computes. */
 typedef struct encast_abi_item {
-  int64_t row;      /* first row in the domain */
-  int64_t rows;     /* > 0 */
-  int64_t block;    /* first row of the row block: row r of a block-local value
-                       lies (r - block) strides behind its offset in `block` */
-  int64_t panel;    /* first panel of 16 columns, or the head */
-  int64_t panels;   /* number of panels; 0 where the call has none */
-  int64_t key;      /* ATTENTION_*: first token row of the sequence */
-  int64_t keys;     /* ATTENTION_*: tokens of the sequence that are attended */
-  int64_t position; /* ATTENTION_*: of query `row` in its sequence */
-  int64_t packed;   /* ATTENTION_*: packed row of the sequence's first token */
+  int64_t row;    /* first row in the domain */
+  int64_t rows;   /* > 0 */
+  int64_t block;  /* first row of the row block: row r of a block-local value
+                     lies (r - block) strides behind its offset in `block` */
+  int64_t panel;  /* first panel of 16 columns, or the head */
+  int64_t panels; /* number of panels; 0 where the call has none or per_head */
+  /* Of ATTENTION_* domains and calls per_head: */
+  int64_t key;      /* first token row of the sequence */
+  int64_t keys;     /* tokens of the sequence that are attended */
+  int64_t position; /* of query `row` in its sequence */
+  int64_t packed;   /* packed row of the sequence's first token */
 } encast_abi_item;
 
 /*
@@ -199,15 +200,18 @@ typedef void (*encast_abi_function)(const encast_abi_context *context,
  * block only, or on what earlier steps wrote.
  */
 typedef struct encast_abi_call {
-  uint64_t name;         /* string, e.g. "encoder.layer.0.attention.self.qkv" */
-  uint64_t kernel;       /* string: kernel or row program */
-  int64_t function;      /* distance of an encast_abi_function */
-  uint32_t modes;        /* runs in these modes only */
-  uint32_t panels;       /* panels in all; 0: can be split by rows only */
-  uint32_t panel_tile;   /* a split by panels happens at multiples of this */
-  uint32_t window;       /* attention: flops_per_row_and_key counts keys at most
-                            this far from the query; 0: all */
-  uint64_t outputs;      /* runs if any of these outputs is asked; not 0 */
+  uint64_t name;       /* string, e.g. "encoder.layer.0.attention.self.qkv" */
+  uint64_t kernel;     /* string: kernel or row program */
+  int64_t function;    /* distance of an encast_abi_function */
+  uint16_t modes;      /* runs in these modes only */
+  uint16_t per_head;   /* 1: `panels` are heads. Part of a step over TOKENS, it
+                          is made for each head and each sequence of which the
+                          item has rows, those rows alone. From version 3 on */
+  uint32_t panels;     /* panels in all; 0: can be split by rows only */
+  uint32_t panel_tile; /* a split by panels happens at multiples of this */
+  uint32_t window;     /* attention: flops_per_row_and_key counts keys at most
+                          this far from the query; 0: all */
+  uint64_t outputs;    /* runs if any of these outputs is asked; not 0 */
   int64_t flops_per_row; /* 2 per multiply-add of matrix products, for a row of
                             the domain over all panels and heads */
   int64_t flops_per_row_and_key; /* the same, times the attended keys of the

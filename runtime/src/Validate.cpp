@@ -253,6 +253,7 @@ DescriptorChecker::checkWeights(const encast_abi_variant &variant) {
 
 encast_status DescriptorChecker::checkSteps(const encast_abi_variant &variant) {
   const auto *steps = view.rows<encast_abi_step>(variant.steps);
+  const auto *calls = view.rows<encast_abi_call>(variant.calls);
   uint64_t nextCall = 0;
   for (uint64_t i = 0; i < variant.steps.count; ++i) {
     const encast_abi_step &step = steps[i];
@@ -270,7 +271,10 @@ encast_status DescriptorChecker::checkSteps(const encast_abi_variant &variant) {
                           nextCall));
     ENCAST_TRY(checkRange("step", i, "call_count", step.call_count, 0,
                           variant.calls.count - nextCall));
-    nextCall += step.call_count;
+    bool tokens = step.domain == ENCAST_DOMAIN_TOKENS;
+    for (uint32_t j = 0; j < step.call_count; ++j, ++nextCall)
+      ENCAST_TRY(checkRange("call", nextCall, "per_head",
+                            calls[nextCall].per_head, 0, tokens ? 1 : 0));
   }
   return checkRange("steps", -1, "number of calls", nextCall,
                     variant.calls.count, variant.calls.count);
@@ -286,7 +290,8 @@ encast_status DescriptorChecker::checkCalls(const encast_abi_variant &variant) {
       return functionNotInCode(error, i, call.function);
     ENCAST_TRY(checkRange("call", i, "modes", call.modes, 1,
                           ENCAST_MODE_ALL | ENCAST_MODE_SELECTED));
-    ENCAST_TRY(checkRange("call", i, "panels", call.panels, 0, kMostInt32));
+    ENCAST_TRY(checkRange("call", i, "panels", call.panels, call.per_head,
+                          call.per_head ? kMostHeads : kMostInt32));
     if (call.panels)
       ENCAST_TRY(
           checkRange("call", i, "panel_tile", call.panel_tile, 1, kMostInt32));

@@ -58,7 +58,8 @@ int64_t keysOfQueries(const Walk &walk, uint32_t domain, int64_t window) {
                   : queries * attended;
   };
   int64_t keys = 0;
-  if (domain == ENCAST_DOMAIN_ATTENTION_TOKENS || walk.mode == ENCAST_MODE_ALL)
+  if (domain == ENCAST_DOMAIN_ATTENTION_TOKENS ||
+      domain == ENCAST_DOMAIN_TOKENS || walk.mode == ENCAST_MODE_ALL)
     for (int64_t s = 0; s < context.sequences; ++s)
       keys += pairs(s, context.offsets[s + 1] - context.offsets[s]);
   else
@@ -181,6 +182,8 @@ private:
   void runCalls(const encast_abi_step &step, const encast_abi_item &item);
   void runPanels(uint64_t index, encast_abi_item item);
   void runCall(uint64_t index, const encast_abi_item &item);
+  void runPerHead(encast_abi_function function, encast_abi_item item);
+  void setSequence(encast_abi_item &item, int64_t sequence) const;
   void reportProgress(double done);
 
   bool isCancelled() const {
@@ -356,15 +359,12 @@ void ThreadWalk::walkAttention(const encast_abi_step &step) {
     const QueryGroup &group = groups.get();
     int64_t head = (index - first) / cut.parts;
     int64_t tile = (index - first) % cut.parts;
-    int64_t sequence = group.sequence;
     encast_abi_item item = {};
     item.row = item.block = group.row + cut.begin(tile);
     item.rows = cut.begin(tile + 1) - cut.begin(tile);
     item.panel = head;
-    item.key = context.offsets[sequence];
-    item.keys = keysOfSequence(walk, context, sequence);
     item.position = groups.position(item.row);
-    item.packed = ENCAST_PACKED_ROW(item.key, sequence);
+    setSequence(item, group.sequence);
     runCalls(step, item);
   });
 }
@@ -394,9 +394,37 @@ void ThreadWalk::runPanels(uint64_t index, encast_abi_item item) {
 }
 
 void ThreadWalk::runCall(uint64_t index, const encast_abi_item &item) {
+  encast_abi_function function = walk.view.function(calls[index]);
   uint64_t begin = __rdtsc();
-  walk.view.function(calls[index])(&context, &item);
+  if (calls[index].per_head)
+    runPerHead(function, item);
+  else
+    function(&context, &item);
   own.ticks[index] += __rdtsc() - begin;
+}
+
+/// All heads of a sequence's rows follow each other: they share cache lines and
+/// pages.
+void ThreadWalk::runPerHead(encast_abi_function function,
+                            encast_abi_item item) {
+  int64_t endRow = item.row + item.rows;
+  int64_t firstHead = item.panel, endHead = item.panel + item.panels;
+  item.panels = 0;
+  for (; item.row < endRow; item.row += item.rows) {
+    int64_t sequence = sequenceOfRow(context, item.row);
+    setSequence(item, sequence);
+    item.position = item.row - item.key;
+    item.rows = std::min(endRow, context.offsets[sequence + 1]) - item.row;
+    for (item.panel = firstHead; item.panel < endHead && !isCancelled();
+         ++item.panel)
+      function(&context, &item);
+  }
+}
+
+void ThreadWalk::setSequence(encast_abi_item &item, int64_t sequence) const {
+  item.key = context.offsets[sequence];
+  item.keys = keysOfSequence(walk, context, sequence);
+  item.packed = ENCAST_PACKED_ROW(item.key, sequence);
 }
 
 } // namespace

@@ -9,6 +9,8 @@
 ///   attention:   one phase; an item is a tile of queries of one head, and the
 ///                tiles of a head follow each other
 ///
+/// A call per_head is made for each head of each sequence of its rows.
+///
 /// A phase begins when all items of the one before are computed, not when all
 /// threads are there: a thread that the system has put aside holds up nobody
 /// unless it is in the middle of an item. How a step is cut and who computes

@@ -573,6 +573,8 @@ private:
                parseKernelName(view.string(call.kernel)).arithmetic);
         number("panels", call.panels);
         number("panel_tile", call.panel_tile);
+        json.Key("per_head");
+        json.Bool(call.per_head);
         strings("outputs", outputNames(view, call.outputs));
         number("flops_per_row", call.flops_per_row);
         number("flops_per_row_and_key", call.flops_per_row_and_key);

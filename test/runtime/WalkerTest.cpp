@@ -97,14 +97,24 @@ struct Cut {
   uint32_t maxRows, rowTile, splitRows, queryRows;
   uint32_t tailDomain = ENCAST_DOMAIN_ATTENTION_SELECTED;
   int64_t flopsPerRow = 100;
+  bool attendsInRows = false; ///< Attention over tokens, in a step over rows.
 };
 
-/// The step of attention over the tail's rows.
-TestStep &tailAttention(TestArtifact &artifact) {
+TestStep &stepOf(TestArtifact &artifact, const std::string &name) {
   for (TestStep &step : artifact.steps)
-    if (step.name == "layer.1.attention")
+    if (step.name == name)
       return step;
   abort();
+}
+
+/// Makes attention over tokens part of a step over rows.
+void attendInRows(TestArtifact &artifact) {
+  TestStep &step = stepOf(artifact, "layer.0.attention");
+  step.domain = ENCAST_DOMAIN_TOKENS;
+  step.heads = 0;
+  step.calls[0].panels = TEST_HEADS;
+  step.calls[0].panelTile = 1;
+  step.calls[0].perHead = true;
 }
 
 class Walker : public testing::TestWithParam<Cut> {
@@ -118,7 +128,9 @@ protected:
     artifact.queryRows = GetParam().queryRows;
     artifact.flopsPerRow = GetParam().flopsPerRow;
     artifact.requiredFeatures = ENCAST_FEATURE_ATTENDED_LENGTH;
-    TestStep &tail = tailAttention(artifact);
+    if (GetParam().attendsInRows)
+      attendInRows(artifact);
+    TestStep &tail = stepOf(artifact, "layer.1.attention");
     tail.domain = GetParam().tailDomain;
     if (tail.domain == ENCAST_DOMAIN_ATTENTION_RUNS)
       tail.calls[0].function = "test_tail_runs";
@@ -130,7 +142,7 @@ void PrintTo(const Cut &cut, std::ostream *stream) {
   *stream << cut.maxRows << " rows in tiles of " << cut.rowTile
           << ", shared up to " << cut.splitRows << ", queries " << cut.queryRows
           << ", domain " << cut.tailDomain << ", " << cut.flopsPerRow
-          << " flops a row";
+          << " flops a row" << (cut.attendsInRows ? ", attention in rows" : "");
 }
 
 } // namespace
@@ -170,6 +182,7 @@ TEST_P(Walker, computes_each_row_once_for_every_length) {
 
 // The last ones take so long that their panels are cut.
 constexpr uint32_t kRuns = ENCAST_DOMAIN_ATTENTION_RUNS;
+constexpr uint32_t kSelected = ENCAST_DOMAIN_ATTENTION_SELECTED;
 INSTANTIATE_TEST_SUITE_P(Cuts, Walker,
                          testing::Values(Cut{16, 4, 16, 8}, Cut{16, 4, 0, 8},
                                          Cut{1, 1, 1, 1}, Cut{300, 1, 300, 300},
@@ -177,8 +190,12 @@ INSTANTIATE_TEST_SUITE_P(Cuts, Walker,
                                          Cut{16, 4, 16, 8, kRuns},
                                          Cut{300, 1, 300, 300, kRuns},
                                          Cut{14, 6, 10, 7, kRuns},
+                                         Cut{16, 4, 16, 8, kSelected, 9, true},
+                                         Cut{1, 1, 1, 1, kSelected, 9, true},
+                                         Cut{300, 1, 300, 9, kRuns, 9, true},
+                                         Cut{14, 6, 0, 7, kSelected, 9, true},
                                          Cut{16, 4, 16, 8, kRuns, 1 << 30},
-                                         Cut{64, 4, 0, 8, kRuns, 1 << 27},
+                                         Cut{64, 4, 0, 8, kRuns, 1 << 27, true},
                                          Cut{8, 1, 4, 8, kRuns, INT64_MAX}));
 
 // As long as LFM2.5 allows, in cuts as compiled models have them.
@@ -262,9 +279,14 @@ TEST(WalkerModes, rows_of_no_token_output_are_not_computed) {
   }
 }
 
-TEST(WalkerModes, flops_count_rows_and_keys_that_were_computed) {
+class WalkerFlops : public testing::TestWithParam<bool> {};
+
+TEST_P(WalkerFlops, count_rows_and_keys_that_were_computed) {
   TemporaryFolder folder;
-  Model model = openModel(TestArtifact().write(folder.path("model.so")));
+  TestArtifact artifact;
+  if (GetParam())
+    attendInRows(artifact);
+  Model model = openModel(artifact.write(folder.path("model.so")));
   Session session = createSession(model.get(), sessionOptions(2));
   ASSERT_EQ(encast_session_reserve(session.get(), 100, 10, 0, nullptr),
             ENCAST_OK);
@@ -290,7 +312,7 @@ TEST(WalkerModes, flops_count_rows_and_keys_that_were_computed) {
   EXPECT_EQ(flops("tokens"), 0);
 }
 
-TEST(WalkerModes, flops_of_a_window_count_its_keys_that_are_attended) {
+TEST_P(WalkerFlops, of_a_window_count_its_keys_that_are_attended) {
   TemporaryFolder folder;
   for (int64_t window : {1, 2, 5, 40}) {
     TestArtifact artifact;
@@ -298,6 +320,8 @@ TEST(WalkerModes, flops_of_a_window_count_its_keys_that_are_attended) {
     for (TestStep &step : artifact.steps)
       if (step.heads)
         step.calls[0].window = window;
+    if (GetParam())
+      attendInRows(artifact);
     std::string name = "window-" + std::to_string(window) + ".so";
     Model model = openModel(artifact.write(folder.path(name)));
     Session session = createSession(model.get(), sessionOptions(2));
@@ -337,3 +361,5 @@ TEST(WalkerModes, flops_of_a_window_count_its_keys_that_are_attended) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(AttentionInRows, WalkerFlops, testing::Bool());

@@ -317,8 +317,9 @@ Bytes TestArtifact::descriptor(uint64_t address, const Bytes &library) const {
              builder.string(call.kernel.empty() ? call.function : call.kernel),
              static_cast<int64_t>(symbolAddress(library, call.function) -
                                   address),
-             call.modes, call.panels, call.panelTile, call.window, call.outputs,
-             flopsPerRow, source.heads ? flopsPerRowAndKey : 0});
+             static_cast<uint16_t>(call.modes), call.perHead, call.panels,
+             call.panelTile, call.window, call.outputs, flopsPerRow,
+             source.heads || call.perHead ? flopsPerRowAndKey : 0});
     }
     variant.steps = builder.table(stepRows);
     variant.calls = builder.table(callRows);

@@ -26,6 +26,7 @@ struct TestCall {
   uint64_t outputs;
   uint32_t window = 0;     ///< Of attention.
   std::string kernel = ""; ///< Empty: called as the function.
+  bool perHead = false;
 };
 
 struct TestStep {

@@ -622,3 +622,27 @@ plan.step @s over tokens rows 8 by 8 split 0 {
   // expected-error @+1 {{expected 'by'}}
   plan.call @k(@x[@ids])
 }
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{runs per head, but has no panels}}
+  plan.call @k(0) per_head
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over selected rows 8 by 8 split 0 {
+  // expected-error @+1 {{runs per head in a step over selected, expected tokens}}
+  plan.call @k(0) panels 2 per_head
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{runs per head, which only kernels do}}
+  plan.for_panels columns 16 panels 1 per_head { plan.call @k(0) }
+}
