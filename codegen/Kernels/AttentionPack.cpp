@@ -18,36 +18,23 @@ AttentionPack::AttentionPack(const KernelRow &row, const AttentionShape &shape)
       steps(planeStride(shape.headSize) / 32) {}
 
 bool AttentionPack::generate(std::vector<uint8_t> &code, std::string &error) {
-  const int rowBytes = int(shape.ldkv * 2);
+  const int blockRowsBytes = int(kTileKeys * shape.ldkv * 2);
   const int blockBytes = int(kTileKeys * packedRowBytes(shape));
   enter(0);
-  mov(k, ptr[args + offsetof(AttentionPackArgs, k)]);
-  mov(v, ptr[args + offsetof(AttentionPackArgs, v)]);
-  mov(packedK, ptr[args + offsetof(AttentionPackArgs, packedK)]);
-  mov(packedV, ptr[args + offsetof(AttentionPackArgs, packedV)]);
-  mov(rowsLeft, ptr[args + offsetof(AttentionPackArgs, rows)]);
-
-  Label nextBlock, nextStep;
+  emitFirstBlock();
+  Label nextBlock, whole, done;
   L(nextBlock);
-  mov(kStep, k);
-  mov(vStep, v);
-  mov(packedKStep, packedK);
-  mov(packedVStep, packedV);
-  mov(stepsLeft, steps);
-  L(nextStep);
-  for (int plane = 0; plane < planes; ++plane) {
-    for (int half = 0; half < 2; ++half)
-      emitKeyTile(half, plane);
-    emitValueTiles(plane);
-  }
-  add(kStep, kStepBytes);
-  add(vStep, kStepBytes);
-  add(packedKStep, planes * kTileBytes);
-  add(packedVStep, planes * 2 * kTileBytes);
-  dec(stepsLeft);
-  jnz(nextStep);
-  add(k, int(kTileKeys) * rowBytes);
-  add(v, int(kTileKeys) * rowBytes);
+  emitTokens();
+  cmp(present.cvt32(), -1);
+  je(whole);
+  emitBlock(false);
+  jmp(done);
+  L(whole);
+  emitBlock(true);
+  L(done);
+  xor_(firstRow, firstRow);
+  add(k, blockRowsBytes);
+  add(v, blockRowsBytes);
   add(packedK, blockBytes);
   add(packedV, blockBytes);
   sub(rowsLeft, int(kTileKeys));
@@ -64,27 +51,95 @@ bool AttentionPack::generate(std::vector<uint8_t> &code, std::string &error) {
   return finish(code, error);
 }
 
+/// The block of the first token, as if all of its rows were at hand.
+void AttentionPack::emitFirstBlock() {
+  const Reg64 positions = written;
+  mov(k, ptr[args + offsetof(AttentionPackArgs, k)]);
+  mov(v, ptr[args + offsetof(AttentionPackArgs, v)]);
+  mov(packedK, ptr[args + offsetof(AttentionPackArgs, packedK)]);
+  mov(packedV, ptr[args + offsetof(AttentionPackArgs, packedV)]);
+  mov(rowsLeft, ptr[args + offsetof(AttentionPackArgs, rows)]);
+  mov(positions, ptr[args + offsetof(AttentionPackArgs, positions)]);
+  mov(firstRow.cvt32(), dword[positions]);
+  mov(next.cvt32(), dword[positions + rowsLeft * 4]);
+  and_(firstRow, int(kTileKeys) - 1);
+  add(rowsLeft, firstRow);
+  imul(bits, firstRow, int(shape.ldkv * 2));
+  sub(k, bits);
+  sub(v, bits);
+  imul(bits, firstRow, int(packedRowBytes(shape)));
+  sub(packedK, bits);
+  sub(packedV, bits);
+}
+
+/// Which tokens of the block are at hand, and which are to be written.
+void AttentionPack::emitTokens() {
+  Label goesOn, done;
+  const Reg64 end = bits;
+  mov(end, int(kTileKeys));
+  cmp(end, rowsLeft);
+  cmovg(end, rowsLeft);
+  mov(written, -1);
+  shlx(written, written, firstRow);
+  bzhi(present, written, end);
+  test(next, next);
+  jnz(goesOn);
+  cmp(rowsLeft, int(kTileKeys));
+  jle(done);
+  L(goesOn);
+  mov(written, present);
+  L(done);
+}
+
+void AttentionPack::emitBlock(bool whole) {
+  Label nextStep;
+  mov(kStep, k);
+  mov(vStep, v);
+  mov(packedKStep, packedK);
+  mov(packedVStep, packedV);
+  mov(stepsLeft, steps);
+  L(nextStep);
+  for (int plane = 0; plane < planes; ++plane) {
+    for (int half = 0; half < 2; ++half)
+      emitKeyTile(half, plane, whole);
+    emitValueTiles(plane, whole);
+  }
+  add(kStep, kStepBytes);
+  add(vStep, kStepBytes);
+  add(packedKStep, planes * kTileBytes);
+  add(packedVStep, planes * 2 * kTileBytes);
+  dec(stepsLeft);
+  jnz(nextStep);
+}
+
 void AttentionPack::emitRow(const Vec &vec, const Reg64 &rows, int64_t token,
-                            int plane) {
+                            int plane, bool whole) {
   Label absent;
-  clear(vec);
-  cmp(rowsLeft, int(token));
-  jle(absent);
+  if (!whole) {
+    clear(vec);
+    bt(present.cvt32(), uint8_t(token));
+    jnc(absent);
+  }
   vmovdqu64(
       vec,
       ptr[rows + size_t(token * shape.ldkv + plane * shape.kvPlaneStride) * 2]);
   L(absent);
 }
 
-void AttentionPack::emitKeyTile(int half, int plane) {
+void AttentionPack::emitKeyTile(int half, int plane, bool whole) {
   for (int row = 0; row < kTileRows; ++row)
-    emitRow(vec(row), kStep, half * kTileRows + row, plane);
+    emitRow(vec(row), kStep, half * kTileRows + row, plane, whole);
   transpose16();
+  if (!whole) {
+    rorx(bits.cvt32(), written.cvt32(), uint8_t(half * kTileRows));
+    kmovw(k1, bits.cvt32());
+  }
   const size_t tile = size_t(half) * size_t(steps * planes) + size_t(plane);
-  for (int row = 0; row < kTileRows; ++row)
-    vmovdqa64(
-        ptr[packedKStep + tile * kTileBytes + size_t(row) * kTileRowBytes],
-        vec(row));
+  for (int row = 0; row < kTileRows; ++row) {
+    const Address target =
+        ptr[packedKStep + tile * kTileBytes + size_t(row) * kTileRowBytes];
+    vmovdqa32(whole ? target : target | k1, Zmm(row));
+  }
 }
 
 /// Transposes 16 x 16 twos of bf16 in vec(0) to vec(15).
@@ -114,21 +169,38 @@ void AttentionPack::transpose16() {
   }
 }
 
-void AttentionPack::emitValueTiles(int plane) {
+void AttentionPack::emitValueTiles(int plane, bool whole) {
   const Vec first = vec(0), second = vec(1), low = vec(2), high = vec(3);
-  const Vec tileRow = vec(4);
+  const Zmm tileRow(4);
   for (int64_t row = 0; row < kTileRows; ++row) {
-    emitRow(first, vStep, probabilityKey(shape.arithmetic, 2 * row), plane);
-    emitRow(second, vStep, probabilityKey(shape.arithmetic, 2 * row + 1),
-            plane);
+    const int64_t keys[2] = {probabilityKey(shape.arithmetic, 2 * row),
+                             probabilityKey(shape.arithmetic, 2 * row + 1)};
+    emitRow(first, vStep, keys[0], plane, whole);
+    emitRow(second, vStep, keys[1], plane, whole);
+    if (!whole)
+      emitValueMask(keys[0], keys[1]);
     vpunpcklwd(low, first, second);
     vpunpckhwd(high, first, second);
     for (int tile = 0; tile < 2; ++tile) {
       vmovdqa64(tileRow, ptr[rip + interleave + tile * 64]);
       vpermi2q(tileRow, low, high);
-      vmovdqa64(ptr[packedVStep + size_t(plane * 2 + tile) * kTileBytes +
-                    size_t(row) * kTileRowBytes],
-                tileRow);
+      const Address target =
+          ptr[packedVStep + size_t(plane * 2 + tile) * kTileBytes +
+              size_t(row) * kTileRowBytes];
+      vmovdqu16(whole ? target : target | k1, tileRow);
     }
   }
+}
+
+/// k1 = words of two tokens in turns, as far as they are to be written.
+void AttentionPack::emitValueMask(int64_t first, int64_t second) {
+  const auto wordsOf = [&](const Opmask &mask, int64_t key, int words) {
+    rorx(bits.cvt32(), written.cvt32(), uint8_t(key));
+    and_(bits.cvt32(), 1);
+    imul(bits.cvt32(), bits.cvt32(), words);
+    kmovd(mask, bits.cvt32());
+  };
+  wordsOf(k1, first, 0x55555555);
+  wordsOf(k2, second, int(0xaaaaaaaa));
+  kord(k1, k1, k2);
 }

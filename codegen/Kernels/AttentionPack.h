@@ -65,18 +65,27 @@ constexpr int64_t packedValueElement(const AttentionShape &shape, int64_t block,
 ///          +---------+                 +---------+---------+
 ///
 ///   for each block of 32 tokens, for each 32 dims, for each plane
-///     two tiles of k, 16 rows of two tiles of v; missing tokens are zero
+///     two tiles of k, 16 rows of two tiles of v
+///
+/// Blocks are those of the sequence. Of the first and the last one there may be
+/// some tokens only: others, which another call packs, are left as they are;
+/// behind the last token of the sequence there is zero.
 class AttentionPack final : public VectorAssembler {
 public:
   AttentionPack(const KernelRow &row, const AttentionShape &shape);
   bool generate(std::vector<uint8_t> &code, std::string &error);
 
 private:
-  void emitKeyTile(int half, int plane);
-  void emitValueTiles(int plane);
-  /// A row of 32 dims of the token, or zeros if there is no such token.
+  void emitFirstBlock();
+  void emitTokens();
+  /// The block, with all of its tokens or with those at hand.
+  void emitBlock(bool whole);
+  void emitKeyTile(int half, int plane, bool whole);
+  void emitValueTiles(int plane, bool whole);
+  void emitValueMask(int64_t first, int64_t second);
+  /// A row of 32 dims of the token, or zeros if it is not at hand.
   void emitRow(const Vec &vec, const Xbyak::Reg64 &rows, int64_t token,
-               int plane);
+               int plane, bool whole);
   void transpose16();
 
   const AttentionShape shape;
@@ -88,9 +97,14 @@ private:
   const Xbyak::Reg64 k = rax, v = rbx;             // the block's first row
   const Xbyak::Reg64 packedK = rcx, packedV = rdx; // the block
   const Xbyak::Reg64 rowsLeft = r12;               // from the block on
-  const Xbyak::Reg64 kStep = r8, vStep = r9;       // the same at 32 dims
+  const Xbyak::Reg64 firstRow = r14; // of the block that is at hand
+  const Xbyak::Reg64 next = r15;     // 0: the last row ends its sequence
+  // A bit for each row of the block: at hand, to be written.
+  const Xbyak::Reg64 present = rsi, written = rbp;
+  const Xbyak::Reg64 bits = r13;
+  const Xbyak::Reg64 kStep = r8, vStep = r9; // the same at 32 dims
   const Xbyak::Reg64 packedKStep = r10, packedVStep = r11;
-  const Xbyak::Reg64 stepsLeft = r13;
+  const Xbyak::Reg64 stepsLeft = rdi; // args are read then
 };
 
 } // namespace encast

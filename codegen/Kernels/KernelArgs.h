@@ -98,18 +98,20 @@ enum class AttentionArg {
 };
 
 /// Packs tokens of one sequence and one head of keys and values as tile
-/// attention reads them. Tokens are the first or follow a multiple of 32 of the
-/// sequence; the rows up to the next multiple of 32 behind the last become
-/// zero.
+/// attention reads them. Rows up to the next multiple of 32 behind the last
+/// token of the sequence become zero. Other rows of the same block of 32 may be
+/// packed at the same time.
 struct AttentionPackArgs {
   const void *k; ///< bf16 planes of the first token, the head's first column.
   const void *v; ///< Same.
-  void *packedK; ///< Packed row of the first token (a multiple of 32 from the
-                 ///< sequence's first), packedRowBytes(row, shape) a row.
-  void *packedV; ///< Same.
-  int64_t rows;  ///< >= 1.
+  void
+      *packedK; ///< Packed row of the first token, packedRowBytes(shape) a row.
+  void *packedV;            ///< Same.
+  int64_t rows;             ///< >= 1, of one sequence.
+  const int32_t *positions; ///< [rows + 1] of the tokens in their sequence; 0
+                            ///< behind the last token of the sequence.
 };
-enum class AttentionPackArg { K, V, PackedK, PackedV, Rows, Count };
+enum class AttentionPackArg { K, V, PackedK, PackedV, Rows, Positions, Count };
 
 /// Flash attention by tiles of bf16, of the query heads that share a head of
 /// keys and values, over the keys of a sequence or those of a window. Keys are

@@ -55,7 +55,7 @@ constexpr int64_t kTileGroupPanels = 8;
 /// the L2, and few chunks take up the sums of those before.
 constexpr int64_t kFeedForwardChunkBytes = 3584;
 /// Queries, and tokens to pack, of one call.
-constexpr int64_t kTileQueries = 512, kPackTokens = 512;
+constexpr int64_t kTileQueries = 512;
 
 /// The epilogue's function of the same name.
 Activation activationOf(LinearOp op) {
@@ -866,8 +866,7 @@ LogicalResult KernelBuilder::lowerTileAttention(AttentionOp op) {
   auto packed = kernel::AttentionPackOp::create(
       b, op.getLoc(), key.getType(), value.getType(),
       define(**packRow, packing), key, value, b.getI64IntegerAttr(keyHeads),
-      b.getI64IntegerAttr(packedRowBytes(shape)),
-      b.getI64IntegerAttr(kPackTokens), nameOf(op), layerOf(op));
+      b.getI64IntegerAttr(packedRowBytes(shape)), nameOf(op), layerOf(op));
 
   int64_t columns = getColumns(op.getResult());
   int64_t queryColumns = kernel::getColumns(query);

@@ -4,9 +4,9 @@
 /// Two walks over the function: the first decides the step of each operation
 /// and the slot of each value, the second writes slots, steps and calls.
 ///
-///   op      embed  linear  rows | attention | linear  rows  linear  rows ...
-///   step    0      0       0    | 1         | 2       2     2       2
-///   value   block  arena   block  arena       block   block block   arena
+///   op      embed  linear  pack  | attention | linear  rows  linear  rows ...
+///   step    0      0       0     | 1         | 2       2     2       2
+///   value   block  arena   arena   arena       block   block block   arena
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Kernels/Kernels.h"
@@ -128,7 +128,12 @@ private:
   int64_t storedPanelBytes(StringRef weight, int64_t panels);
   int64_t packedPanelBytes(FlatSymbolRefAttr kernel, int64_t k);
   Domain attentionDomain(Operation *op, Value query);
+  bool hasWindow(Operation *op);
+  bool joinsRows(Operation *op);
+  bool walksOverHeads(Operation *op);
+  bool readsOtherRows(Operation *op, Value value);
   void setAttentionFlops(CallOp call, int64_t columns);
+  void setPerHead(CallOp call, int64_t heads);
 
   void emitStep(const Step &step, unsigned number);
   void emit(kernel::EmbedOp op);
@@ -195,15 +200,18 @@ Domain PlanBuilder::rowsDomain(encoder::Rows rows) {
   llvm_unreachable("all rows are listed");
 }
 
+bool PlanBuilder::hasWindow(Operation *op) {
+  auto kernel = symbols.lookup<kernel::DefineOp>(
+      op->getAttrOfType<FlatSymbolRefAttr>("kernel").getValue());
+  return kernel.getShape().contains("window");
+}
+
 /// Windows need to know where queries are, so that selected ones must follow
 /// each other.
 Domain PlanBuilder::attentionDomain(Operation *op, Value query) {
   if (encoder::getRows(query) == encoder::Rows::Tokens)
     return Domain::AttentionTokens;
-  auto kernel = symbols.lookup<kernel::DefineOp>(
-      op->getAttrOfType<FlatSymbolRefAttr>("kernel").getValue());
-  return kernel.getShape().contains("window") ? Domain::AttentionRuns
-                                              : Domain::AttentionSelected;
+  return hasWindow(op) ? Domain::AttentionRuns : Domain::AttentionSelected;
 }
 
 FailureOr<Domain> PlanBuilder::domainOf(Operation *op) {
@@ -215,17 +223,16 @@ FailureOr<Domain> PlanBuilder::domainOf(Operation *op) {
   if (auto attention = dyn_cast<kernel::AttentionOp>(op))
     return attentionDomain(op, attention.getQuery());
   if (auto attention = dyn_cast<kernel::TileAttentionOp>(op))
-    return attentionDomain(op, attention.getQuery());
-  if (isa<kernel::AttentionPackOp>(op))
-    return Domain::AttentionTokens;
+    return joinsRows(op) ? Domain::Tokens
+                         : attentionDomain(op, attention.getQuery());
   if (auto store = dyn_cast<kernel::StoreOp>(op))
     return store.getPick() ? Domain::Picked
                            : rowsDomain(encoder::getRows(store.getValue()));
   if (auto store = dyn_cast<kernel::LinearStoreOp>(op))
     return rowsDomain(encoder::getRows(store.getInput()));
   if (isa<kernel::EmbedOp, kernel::LinearOp, kernel::RowsProgramOp,
-          kernel::HeadsOp, kernel::ShortConvOp, kernel::GatherOp,
-          kernel::PoolOp>(op))
+          kernel::HeadsOp, kernel::AttentionPackOp, kernel::ShortConvOp,
+          kernel::GatherOp, kernel::PoolOp>(op))
     return rowsDomain(encoder::getRows(op->getResult(0)));
   return op->emitOpError("is not an operation of the kernel stage");
 }
@@ -233,19 +240,31 @@ FailureOr<Domain> PlanBuilder::domainOf(Operation *op) {
 /// Whether `op` selects rows of an index, which addresses do.
 static bool isIndex(Operation *op) { return isa<encoder::SelectRowsOp>(op); }
 
-/// Attention, and what prepares it: a step of its own over heads.
-static bool walksOverHeads(Operation *op) {
-  return isa<kernel::AttentionOp, kernel::AttentionPackOp,
-             kernel::TileAttentionOp>(op);
+/// Whether attention of tokens is part of a step over rows: keys of a window
+/// are few, and a block of rows is queries enough.
+bool PlanBuilder::joinsRows(Operation *op) {
+  auto attention = dyn_cast<kernel::TileAttentionOp>(op);
+  return attention && hasWindow(op) &&
+         encoder::getRows(attention.getQuery()) == encoder::Rows::Tokens;
+}
+
+/// Other attention: a step of its own over heads.
+bool PlanBuilder::walksOverHeads(Operation *op) {
+  return isa<kernel::AttentionOp, kernel::TileAttentionOp>(op) &&
+         !joinsRows(op);
 }
 
 /// Whether `op` reads rows of a value other than its own.
-static bool readsOtherRows(Operation *op, Value value) {
+bool PlanBuilder::readsOtherRows(Operation *op, Value value) {
   if (auto store = dyn_cast<kernel::StoreOp>(op))
     return store.getPick();
   if (auto conv = dyn_cast<kernel::ShortConvOp>(op))
     return conv.getInput() == value;
-  return walksOverHeads(op) || isa<kernel::GatherOp, kernel::PoolOp>(op);
+  if (auto attention = dyn_cast<kernel::TileAttentionOp>(op);
+      attention && attention.getQuery() == value)
+    return walksOverHeads(op);
+  return isa<kernel::AttentionOp, kernel::TileAttentionOp, kernel::GatherOp,
+             kernel::PoolOp>(op);
 }
 
 LogicalResult PlanBuilder::makeSteps() {
@@ -411,12 +430,14 @@ bool PlanBuilder::canReplaceResidual(kernel::LinearOp linear) {
 }
 
 /// Whether attention may write over its queries: it alone reads them, and rows
-/// of both look alike, so that a call writes what it alone has read.
+/// of both look alike, so that a call writes what it alone has read, in the same
+/// kind of memory.
 bool PlanBuilder::canReplaceQuery(kernel::TileAttentionOp attention) {
   Value value = attention.getResult(), query = attention.getQuery();
   return query.hasOneUse() &&
          kernel::getColumns(value) == kernel::getColumns(query) &&
          kernel::getPlanes(value) == kernel::getPlanes(query) &&
+         isLocal(value) == isLocal(query) &&
          llvm::none_of(
              value.getUsers(),
              [](Operation *user) { return isa<encoder::EitherOp>(user); }) &&
@@ -825,11 +846,20 @@ void PlanBuilder::emit(kernel::AttentionPackOp op) {
   };
   auto call = CallOp::create(
       b, op.getLoc(), op.getKernelAttr(),
-      b.getArrayAttr({from(op.getKey()), from(op.getValue()),
-                      to(op.getPackedKey()), to(op.getPackedValue()),
-                      count(Count::Rows)}),
+      b.getArrayAttr(
+          {from(op.getKey()), from(op.getValue()), to(op.getPackedKey()),
+           to(op.getPackedValue()), count(Count::Rows),
+           attr({.symbol = indexSlot(SlotKind::Positions).getSymName(),
+                 .rowBytes = sizeof(int32_t)})}),
       StringAttr());
   setDemand(call, op);
+  setPerHead(call, op.getKeyHeads());
+}
+
+/// Lets a call of a step over rows be made for each head.
+void PlanBuilder::setPerHead(CallOp call, int64_t heads) {
+  call.setPanels(heads);
+  call.setPerHead(true);
 }
 
 void PlanBuilder::emit(kernel::TileAttentionOp op) {
@@ -852,6 +882,8 @@ void PlanBuilder::emit(kernel::TileAttentionOp op) {
       StringAttr());
   setDemand(call, op);
   setAttentionFlops(call, columns);
+  if (joinsRows(op))
+    setPerHead(call, op.getKeyHeads());
 }
 
 void PlanBuilder::emitStep(const Step &step, unsigned number) {
@@ -865,12 +897,8 @@ void PlanBuilder::emitStep(const Step &step, unsigned number) {
       rowTile = std::max(rowTile, attr.getInt());
     if (auto attr = op->getAttrOfType<IntegerAttr>("max_rows"))
       maxRows = attr.getInt();
-    if (walksOverHeads(op)) {
+    if (walksOverHeads(op))
       heads = op->getAttrOfType<IntegerAttr>("key_heads").getInt();
-      // Packed rows come in blocks of 32.
-      if (isa<kernel::AttentionPackOp>(op))
-        rowTile = 32;
-    }
   }
   maxRows = std::max(maxRows, rowTile);
   std::string name = "step." + std::to_string(number) + "." +
@@ -921,6 +949,8 @@ LogicalResult PlanBuilder::run() {
       auto conv = dyn_cast<kernel::ShortConvOp>(op);
       if (conv && encoder::getRows(conv.getResult()) != encoder::Rows::Tokens)
         indexSlot(SlotKind::Selected);
+      if (isa<kernel::AttentionPackOp>(op))
+        indexSlot(SlotKind::Positions);
       if (auto heads = dyn_cast<kernel::HeadsOp>(op);
           heads && heads.getPositions() &&
           heads.getPositions().getDefiningOp<encoder::SelectRowsOp>())

@@ -270,13 +270,13 @@ def Kernel_AttentionPackOp : Kernel_RowsOp<"attention_pack", [
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$kernel, Kernel_RowsTensor:$key,
                             Kernel_RowsTensor:$value, Encast_Heads:$key_heads,
-                            Encast_Tile:$row_bytes, Encast_Tile:$max_rows),
+                            Encast_Tile:$row_bytes),
                        origin);
   let results = (outs Kernel_RowsTensor:$packed_key,
                       Kernel_RowsTensor:$packed_value);
   let assemblyFormat = [{
     $kernel `(` $key `,` $value `)` `heads` $key_heads `row_bytes` $row_bytes
-    `rows` $max_rows attr-dict `:` type($key)
+    attr-dict `:` type($key)
   }];
 }
 

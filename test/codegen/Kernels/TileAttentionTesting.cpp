@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 
 using namespace encast;
 
@@ -133,13 +134,18 @@ void TileAttentionProblem::setV(int64_t key, int64_t dim, float value) {
 
 void TileAttentionProblem::pack(const ExecutableCode &kernel, int64_t rows) {
   const int64_t rowFloats = packedRowBytes(shape) / int64_t(sizeof(float));
-  for (int64_t first = 0; first < size.keys; first += rows) {
+  std::vector<int32_t> positions(size_t(size.keys) + 1);
+  std::iota(positions.begin(), positions.end() - 1, 0);
+  // Backwards, as no call may count on the one before it.
+  for (int64_t first = (size.keys - 1) / rows * rows; first >= 0;
+       first -= rows) {
     AttentionPackArgs args = {};
     args.k = elementsOf(k) + first * shape.ldkv;
     args.v = elementsOf(v) + first * shape.ldkv;
     args.packedK = packedK.data() + first * rowFloats;
     args.packedV = packedV.data() + first * rowFloats;
     args.rows = std::min(rows, size.keys - first);
+    args.positions = positions.data() + first;
     kernel.callChecked(&args);
   }
 }

@@ -225,13 +225,13 @@ module {
 // the scale of the scores. Keys and values of two heads are packed once for the
 // four of queries.
 // CHECK-LABEL: module attributes
-//   CHECK-DAG: kernel.define @[[PACK:.*]] row "attention_pack_bf16x3_avx512" operands 5 {head_size = 20 : i64, kv_plane_stride = 64 : i64, ldkv = 160 : i64}
+//   CHECK-DAG: kernel.define @[[PACK:.*]] row "attention_pack_bf16x3_avx512" operands 6 {head_size = 20 : i64, kv_plane_stride = 64 : i64, ldkv = 160 : i64}
 //   CHECK-DAG: kernel.define @[[ATTENTION:.*]] row "attention_bf16x3_32_amx" operands 8 {head_size = 20 : i64, ldo = 96 : i64, ldq = 288 : i64, q_plane_stride = 128 : i64, query_heads = 2 : i64}
 //       CHECK:   %[[QKV:.*]] = kernel.linear {{.*}} {name = "qkv"} : tensor<?x2x80xbf16> -> tensor<?x160xf32>
 //  CHECK-NEXT:   %[[K:.*]] = kernel.heads @heads_2x20_planes_2(%[[QKV]]) column 80 weights [] {{.*}} : tensor<?x160xf32> -> tensor<?x2x64xbf16>
 //  CHECK-NEXT:   %[[V:.*]] = kernel.heads @heads_2x20_planes_2(%[[QKV]]) column 120 weights [] {{.*}} : tensor<?x160xf32> -> tensor<?x2x64xbf16>
 //  CHECK-NEXT:   %[[Q:.*]] = kernel.heads @"heads_4x20_norm_1e-05_rope_times_0.721{{[0-9]*}}_planes_2"(%[[QKV]] at %{{.*}} : tensor<?xi32>) column 0 weights [@gain, @rope] {name = "q"} : tensor<?x160xf32> -> tensor<?x2x128xbf16>
-//  CHECK-NEXT:   %[[P:.*]]:2 = kernel.attention_pack @[[PACK]](%[[K]], %[[V]]) heads 2 row_bytes 128 rows 512 {name = "self"} : tensor<?x2x64xbf16>
+//  CHECK-NEXT:   %[[P:.*]]:2 = kernel.attention_pack @[[PACK]](%[[K]], %[[V]]) heads 2 row_bytes 128 {name = "self"} : tensor<?x2x64xbf16>
 //  CHECK-NEXT:   %[[A:.*]] = kernel.tile_attention @[[ATTENTION]](%[[Q]], %[[P]]#0, %[[P]]#1) heads 4 by 2 row_bytes 128 rows 512 by 32 workspace {{[0-9]+}} {name = "self"} : tensor<?x2x128xbf16>, tensor<?x2x64xbf16> -> tensor<?x80xf32>
 //
 // Heads that end within a plane fill none up: the result is f32, and split.

@@ -11,6 +11,7 @@
 //   CHECK-DAG: plan.slot @rows.split block row_bytes 320
 //   CHECK-DAG: plan.slot @workspace.rows.up workspace row_bytes 4096
 //   CHECK-DAG: plan.slot @rows.up block row_bytes 320
+//   CHECK-DAG: plan.slot @rows.k block row_bytes 192
 //   CHECK-DAG: plan.slot @rows.self.packed arena rows packed row_bytes 256
 //       CHECK: plan.step @step.0.tokens over tokens rows 32 by 32
 //       CHECK:   plan.for_rows @split(@rows.embed + row * 256, @rows.split + row * 320) name "split"
@@ -21,15 +22,15 @@
 //  CHECK-NEXT:   plan.for_rows @query(@rows.[[DOWN]] + row * 256, @index.positions + row * 4, @rope, @rows.q + row * 320) name "q"
 //  CHECK-NEXT:   plan.for_rows @key(@rows.[[DOWN]] + row * 256, @rows.k + row * 192) name "k"
 //
-// Keys and values are packed in blocks of 32 tokens of a sequence, each head behind
-// all tokens of the head before; here there is one, of two planes of 32 columns, and
-// values lie behind keys. Blocks are as long as one call takes, and cut at blocks of 32.
-//       CHECK: over attention_tokens heads 1 rows 512 by 32 split 0 layer 1
-//  CHECK-NEXT:   plan.call @pack(@rows.k + row * 192 + panel * 64, @rows.k + row * 192 + panel * 64, @rows.self.packed + packed * 128 + position * 128 + plane(0 + panel * 2, packed), @rows.self.packed + packed * 128 + position * 128 + plane(2 + panel * 2, packed), rows) name "self"
+// Keys and values are packed by the step that makes them, in blocks of 32 tokens of
+// a sequence, each head behind all tokens of the head before; here there is one, of
+// two planes of 32 columns, and values lie behind keys.
+//  CHECK-NEXT:   plan.call @pack(@rows.k + row * 192 + panel * 64, @rows.k + row * 192 + panel * 64, @rows.self.packed + packed * 128 + position * 128 + plane(0 + panel * 2, packed), @rows.self.packed + packed * 128 + position * 128 + plane(2 + panel * 2, packed), rows, @index.positions + row * 4) name "self" panels 1 per_head{{$}}
 //  CHECK-NEXT: }
 //
-// A call reads both heads of queries, the packed rows of its sequence from the
-// first, and writes planes over those of the queries.
+// Attention to all keys is a step of its own. A call reads both heads of queries,
+// the packed rows of its sequence from the first, and writes planes over those of
+// the queries.
 //  CHECK-NEXT: over attention_tokens heads 1 rows 512 by 32 split 0 layer 1
 //  CHECK-NEXT:   plan.call @attention(@rows.q + row * 320 + panel * 128, @rows.self.packed + packed * 128 + plane(0 + panel * 2, packed), @rows.self.packed + packed * 128 + plane(2 + panel * 2, packed), @rows.q + row * 320 + panel * 128, rows, keys, position, @workspace.rows.q) name "self" flops_per_row_and_key 256
 module {
@@ -37,7 +38,7 @@ module {
       {k = 64, lda = 160, ldc = 160, bias, planes = 2, plane_stride = 64}
   kernel.define @down row "linear_bf16x3_32x32_amx" operands 9
       {k = 64, lda = 160, ldc = 64, ldr = 64}
-  kernel.define @pack row "attention_pack_bf16x3_avx512" operands 5
+  kernel.define @pack row "attention_pack_bf16x3_avx512" operands 6
       {head_size = 32, ldkv = 96, kv_plane_stride = 32}
   kernel.define @attention row "attention_bf16x3_32_amx" operands 8
       {head_size = 32, query_heads = 2, ldq = 160, q_plane_stride = 64,
@@ -60,7 +61,7 @@ module {
         weights [@rope] {name = "q"} : !rows -> !planes
     %k = kernel.heads @key(%d) column 0 weights [] {name = "k"} : !rows -> !keys
     %pk, %pv = kernel.attention_pack @pack(%k, %k) heads 1 row_bytes 128
-        rows 512 {name = "self", layer = 1 : i64} : !keys
+        {name = "self", layer = 1 : i64} : !keys
     %a = kernel.tile_attention @attention(%q, %pk, %pv) heads 2 by 1
         row_bytes 128 rows 512 by 32 workspace 8192
         {name = "self", layer = 1 : i64} : !planes, !keys -> !planes
@@ -99,18 +100,20 @@ module {
 !demanded = tensor<?x64xf32, #encoder.rows<demanded>>
 
 // Selected queries find the same packed rows, two heads of one plane each. A tail
-// for selected rows packs nothing anew.
+// for selected rows packs nothing anew. Attention of all tokens to a window is part
+// of a step over rows: it reads rows of its neighbours, so it begins one.
 // CHECK-LABEL: kernel.output "tokens"
 //   CHECK-DAG: plan.slot @rows.self.packed arena rows packed row_bytes 256
 //   CHECK-DAG: plan.slot @rows.query.selected arena rows selected row_bytes 192
-//       CHECK: over attention_tokens heads 2 rows 512 by 32
-//  CHECK-NEXT:   plan.call @pack(@{{.*}} + row * 192 + panel * 64, {{.*}}, @rows.self.packed + packed * 64 + position * 64 + plane(0 + panel * 1, packed), @rows.self.packed + packed * 64 + position * 64 + plane(2 + panel * 1, packed), rows) name "self"{{$}}
-//       CHECK: over attention_tokens heads 2 rows 512 by 32
-//       CHECK:   name "all" modes 1 flops_per_row_and_key 256 window 4{{$}}
-//       CHECK: plan.step @step.4.attention_runs over attention_runs heads 2 rows 512 by 32
+//       CHECK: plan.step @step.0.tokens
+//       CHECK:   plan.call @pack(@{{.*}} + row * 192 + panel * 64, {{.*}}, @rows.self.packed + packed * 64 + position * 64 + plane(0 + panel * 1, packed), @rows.self.packed + packed * 64 + position * 64 + plane(2 + panel * 1, packed), {{.*}}) name "self" panels 2 per_head{{$}}
+//  CHECK-NEXT: }
+//  CHECK-NEXT: plan.step @step.1.tokens over tokens
+//  CHECK-NEXT:   plan.call @attention(@{{.*}} + row * 192 + panel * 64, {{.*}}) name "all" panels 2 per_head modes 1 flops_per_row_and_key 256 window 4{{$}}
+//       CHECK: plan.step @step.3.attention_runs over attention_runs heads 2 rows 512 by 32
 //  CHECK-NEXT:   plan.call @attention(@rows.query.selected + row * 192 + panel * 64, @rows.self.packed + packed * 64 + plane(0 + panel * 1, packed), @rows.self.packed + packed * 64 + plane(2 + panel * 1, packed), @rows.all + row * 256 + panel * 128, rows, keys, position, @workspace.{{.*}}) name "some" modes 2 flops_per_row_and_key 256 window 4{{$}}
 module {
-  kernel.define @pack row "attention_pack_bf16_avx512" operands 5
+  kernel.define @pack row "attention_pack_bf16_avx512" operands 6
       {head_size = 32, ldkv = 96, kv_plane_stride = 64}
   kernel.define @attention row "attention_bf16_32_amx" operands 8
       {head_size = 32, ldq = 96, q_plane_stride = 64, ldo = 64, window = 4}
@@ -122,7 +125,7 @@ module {
     %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
     %k = kernel.heads @heads(%x) column 0 weights [] : !rows -> !keys
     %pk, %pv = kernel.attention_pack @pack(%k, %k) heads 2 row_bytes 64
-        rows 512 {name = "self"} : !keys
+        {name = "self"} : !keys
     %a = kernel.tile_attention @attention(%k, %pk, %pv) heads 2 by 2
         row_bytes 64 rows 512 by 32 workspace 8192 {name = "all"}
         : !planes, !keys -> !rows
@@ -199,5 +202,72 @@ module {
     %1 = kernel.pad_rows %0 groups 97 to 128 : tensor<97x64xbf16> -> tensor<128x64xbf16>
     %2 = kernel.pack_tiles %1 planes 1 : tensor<128x64xbf16> -> tensor<4x2x1024xbf16>
     encoder.yield %2 : tensor<4x2x1024xbf16>
+  }
+}
+
+// -----
+
+!rows = tensor<?x64xf32>
+!planes = tensor<?x1x64xbf16>
+
+// Between packing the keys of a layer and those of the next, with windows, there is
+// one barrier: what attention computes stays in the block.
+// CHECK-LABEL: kernel.output "tokens"
+//   CHECK-DAG: plan.slot @rows.one block row_bytes 192
+//   CHECK-DAG: plan.slot @rows.two block row_bytes 192
+//       CHECK: plan.step @step.0.tokens
+//       CHECK:   name "pack.one" panels 2 per_head{{$}}
+//  CHECK-NEXT: }
+//  CHECK-NEXT: plan.step @step.1.tokens over tokens rows 512 by 32 split 0 {
+//  CHECK-NEXT:   plan.call @attention({{.*}}, @rows.one + row * 192 + panel * 64, rows, keys, position, @workspace.rows.one) name "one" panels 2 per_head
+//  CHECK-NEXT:   plan.call @linear(@rows.one + row * 192,
+//  CHECK-NEXT:   plan.for_rows @heads
+//  CHECK-NEXT:   name "pack.two" panels 2 per_head{{$}}
+//  CHECK-NEXT: }
+//  CHECK-NEXT: plan.step @step.2.tokens
+//  CHECK-NEXT:   name "two" panels 2 per_head
+//  CHECK-NEXT:   plan.call @linear(@rows.two
+module {
+  kernel.define @linear row "linear_bf16_32x32_amx" operands 9
+      {k = 64, lda = 96, ldc = 64}
+  kernel.define @pack row "attention_pack_bf16_avx512" operands 6
+      {head_size = 32, ldkv = 96, kv_plane_stride = 64}
+  kernel.define @attention row "attention_bf16_32_amx" operands 8
+      {head_size = 32, ldq = 96, q_plane_stride = 64, ldo = 96, planes = 1,
+       plane_stride = 64, window = 4}
+  func.func private @embed(!llvm.ptr, !llvm.ptr)
+  func.func private @heads(!llvm.ptr, !llvm.ptr)
+  func.func private @copy(!llvm.ptr, !llvm.ptr)
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
+    %k = kernel.heads @heads(%x) column 0 weights [] : !rows -> !planes
+    %pk, %pv = kernel.attention_pack @pack(%k, %k) heads 2 row_bytes 64
+        {name = "pack.one"} : !planes
+    %a = kernel.tile_attention @attention(%k, %pk, %pv) heads 2 by 2
+        row_bytes 64 rows 512 by 32 workspace 8192 {name = "one"}
+        : !planes, !planes -> !planes
+    %y = kernel.linear @linear(%a, @w.packed) panels 4 by 2 rows by 32
+        : !planes -> !rows
+    %k2 = kernel.heads @heads(%y) column 0 weights [] : !rows -> !planes
+    %pk2, %pv2 = kernel.attention_pack @pack(%k2, %k2) heads 2 row_bytes 64
+        {name = "pack.two"} : !planes
+    %b = kernel.tile_attention @attention(%k2, %pk2, %pv2) heads 2 by 2
+        row_bytes 64 rows 512 by 32 workspace 8192 {name = "two"}
+        : !planes, !planes -> !planes
+    %z = kernel.linear @linear(%b, @w.packed) panels 4 by 2 rows by 32
+        : !planes -> !rows
+    kernel.output "tokens" columns 64 per_token
+    kernel.store @copy(%z) to "tokens" columns 0, 64 pick : !rows
+    return
+  }
+  encoder.weight @words : tensor<5x64xf32> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<5x64xf32>
+    encoder.yield %0 : tensor<5x64xf32>
+  }
+  encoder.weight @w.packed : tensor<2x2x1024xbf16> {
+    %0 = encoder.tensor "w" in "model.safetensors" : tensor<64x64xf32>
+    %1 = kernel.pack_tiles %0 planes 1 : tensor<64x64xf32> -> tensor<2x2x1024xbf16>
+    encoder.yield %1 : tensor<2x2x1024xbf16>
   }
 }

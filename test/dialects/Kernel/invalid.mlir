@@ -706,7 +706,7 @@ func.func @f(%x: tensor<?x24xf32>) {
 
 func.func @f(%k: tensor<?x2x24xbf16>) {
   // expected-error @+1 {{expects bf16 planes of 1 heads of whole tiles, but got 'tensor<?x2x24xbf16>'}}
-  %0, %1 = kernel.attention_pack @f(%k, %k) heads 1 row_bytes 96 rows 512 : tensor<?x2x24xbf16>
+  %0, %1 = kernel.attention_pack @f(%k, %k) heads 1 row_bytes 96 : tensor<?x2x24xbf16>
   return
 }
 
@@ -714,7 +714,7 @@ func.func @f(%k: tensor<?x2x24xbf16>) {
 
 func.func @f(%k: tensor<?x32xf32>) {
   // expected-error @+1 {{expects bf16 planes of 1 heads of whole tiles, but got 'tensor<?x32xf32>'}}
-  %0, %1 = kernel.attention_pack @f(%k, %k) heads 1 row_bytes 128 rows 512 : tensor<?x32xf32>
+  %0, %1 = kernel.attention_pack @f(%k, %k) heads 1 row_bytes 128 : tensor<?x32xf32>
   return
 }
 
@@ -722,7 +722,7 @@ func.func @f(%k: tensor<?x32xf32>) {
 
 func.func @f(%k: tensor<?x2x32xbf16, #encoder.rows<selected>>) {
   // expected-error @+1 {{expects rows that are tokens, but got 'tensor<?x2x32xbf16, #encoder.rows<selected>>'}}
-  %0, %1 = kernel.attention_pack @f(%k, %k) heads 1 row_bytes 128 rows 512 : tensor<?x2x32xbf16, #encoder.rows<selected>>
+  %0, %1 = kernel.attention_pack @f(%k, %k) heads 1 row_bytes 128 : tensor<?x2x32xbf16, #encoder.rows<selected>>
   return
 }
 
@@ -730,7 +730,7 @@ func.func @f(%k: tensor<?x2x32xbf16, #encoder.rows<selected>>) {
 
 func.func @f(%k: tensor<?x2x64xbf16>) {
   // expected-error @+1 {{expects packed rows of 128 bytes, but got 256}}
-  %0, %1 = kernel.attention_pack @f(%k, %k) heads 2 row_bytes 256 rows 512 : tensor<?x2x64xbf16>
+  %0, %1 = kernel.attention_pack @f(%k, %k) heads 2 row_bytes 256 : tensor<?x2x64xbf16>
   return
 }
 
@@ -738,7 +738,7 @@ func.func @f(%k: tensor<?x2x64xbf16>) {
 
 func.func @f(%k: tensor<?x2x32xbf16>) {
   // expected-error @+1 {{kernel @f is not a kernel.define}}
-  %0, %1 = kernel.attention_pack @f(%k, %k) heads 1 row_bytes 128 rows 512 : tensor<?x2x32xbf16>
+  %0, %1 = kernel.attention_pack @f(%k, %k) heads 1 row_bytes 128 : tensor<?x2x32xbf16>
   return
 }
 
@@ -747,7 +747,7 @@ func.func @f(%k: tensor<?x2x32xbf16>) {
 kernel.define @p row "r" operands 5 {head_size = 32, ldkv = 64}
 func.func @f(%k: tensor<?x2x32xbf16>) {
   // expected-error @+1 {{expects a kernel with ldkv of 96, but that of @p is 64}}
-  %0, %1 = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 rows 512 : tensor<?x2x32xbf16>
+  %0, %1 = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 : tensor<?x2x32xbf16>
   return
 }
 
@@ -765,7 +765,7 @@ func.func @f(%q: tensor<?x2x32xbf16>) {
 
 kernel.define @p row "r" operands 5 {head_size = 32, ldkv = 160}
 func.func @f(%k: tensor<?x2x64xbf16>) {
-  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 2 row_bytes 128 rows 512 : tensor<?x2x64xbf16>
+  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 2 row_bytes 128 : tensor<?x2x64xbf16>
   // expected-error @+1 {{expects 1 packed heads of keys and values}}
   %0 = kernel.tile_attention @f(%k, %pk, %pv) heads 2 by 1 row_bytes 128 rows 512 by 32 workspace 64 : tensor<?x2x64xbf16>, tensor<?x2x64xbf16> -> tensor<?x64xf32>
   return
@@ -775,7 +775,7 @@ func.func @f(%k: tensor<?x2x64xbf16>) {
 
 kernel.define @p row "r" operands 5 {head_size = 32, ldkv = 96}
 func.func @f(%k: tensor<?x2x32xbf16>) {
-  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 rows 512 : tensor<?x2x32xbf16>
+  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 : tensor<?x2x32xbf16>
   // expected-error @+1 {{cannot share 2 heads of keys among 1 heads}}
   %0 = kernel.tile_attention @f(%k, %pk, %pv) heads 1 by 2 row_bytes 128 rows 512 by 32 workspace 64 : tensor<?x2x32xbf16>, tensor<?x2x32xbf16> -> tensor<?x32xf32>
   return
@@ -786,7 +786,7 @@ func.func @f(%k: tensor<?x2x32xbf16>) {
 // Heads of 12 columns fill tiles of 32.
 kernel.define @p row "r" operands 5 {head_size = 12, ldkv = 96}
 func.func @f(%q: tensor<?x2x24xbf16>, %k: tensor<?x2x32xbf16>) {
-  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 rows 512 : tensor<?x2x32xbf16>
+  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 : tensor<?x2x32xbf16>
   // expected-error @+1 {{expects a query of bf16 planes of 64 columns, but got 'tensor<?x2x24xbf16>'}}
   %0 = kernel.tile_attention @f(%q, %pk, %pv) heads 2 by 1 row_bytes 128 rows 512 by 32 workspace 64 : tensor<?x2x24xbf16>, tensor<?x2x32xbf16> -> tensor<?x24xf32>
   return
@@ -797,7 +797,7 @@ func.func @f(%q: tensor<?x2x24xbf16>, %k: tensor<?x2x32xbf16>) {
 kernel.define @p row "r" operands 5 {head_size = 12, ldkv = 96}
 kernel.define @a row "r" operands 8 {head_size = 32, ldq = 160, ldo = 32}
 func.func @f(%q: tensor<?x2x64xbf16>, %k: tensor<?x2x32xbf16>) {
-  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 rows 512 : tensor<?x2x32xbf16>
+  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 : tensor<?x2x32xbf16>
   // expected-error @+1 {{expects a kernel with head_size of 12, but that of @a is 32}}
   %0 = kernel.tile_attention @a(%q, %pk, %pv) heads 2 by 1 row_bytes 128 rows 512 by 32 workspace 64 : tensor<?x2x64xbf16>, tensor<?x2x32xbf16> -> tensor<?x24xf32>
   return
@@ -808,7 +808,7 @@ func.func @f(%q: tensor<?x2x64xbf16>, %k: tensor<?x2x32xbf16>) {
 kernel.define @p row "r" operands 5 {head_size = 12, ldkv = 96}
 kernel.define @a row "r" operands 8 {head_size = 12, ldq = 128, ldo = 32}
 func.func @f(%q: tensor<?x2x64xbf16>, %k: tensor<?x2x32xbf16>) {
-  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 rows 512 : tensor<?x2x32xbf16>
+  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 : tensor<?x2x32xbf16>
   // expected-error @+1 {{expects a kernel with ldq of 160, but that of @a is 128}}
   %0 = kernel.tile_attention @a(%q, %pk, %pv) heads 2 by 1 row_bytes 128 rows 512 by 32 workspace 64 : tensor<?x2x64xbf16>, tensor<?x2x32xbf16> -> tensor<?x24xf32>
   return
@@ -819,7 +819,7 @@ func.func @f(%q: tensor<?x2x64xbf16>, %k: tensor<?x2x32xbf16>) {
 kernel.define @p row "r" operands 5 {head_size = 12, ldkv = 96}
 kernel.define @a row "r" operands 8 {head_size = 12, ldq = 160, ldo = 32, planes = 2}
 func.func @f(%q: tensor<?x2x64xbf16>, %k: tensor<?x2x32xbf16>) {
-  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 rows 512 : tensor<?x2x32xbf16>
+  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 : tensor<?x2x32xbf16>
   // expected-error @+1 {{expects a kernel with planes of 0, but that of @a is 2}}
   %0 = kernel.tile_attention @a(%q, %pk, %pv) heads 2 by 1 row_bytes 128 rows 512 by 32 workspace 64 : tensor<?x2x64xbf16>, tensor<?x2x32xbf16> -> tensor<?x24xf32>
   return
@@ -830,7 +830,7 @@ func.func @f(%q: tensor<?x2x64xbf16>, %k: tensor<?x2x32xbf16>) {
 kernel.define @p row "r" operands 5 {head_size = 32, ldkv = 96}
 kernel.define @a row "r" operands 8 {head_size = 32, ldq = 96, ldo = 32, planes = 2}
 func.func @f(%k: tensor<?x2x32xbf16>) {
-  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 rows 512 : tensor<?x2x32xbf16>
+  %pk, %pv = kernel.attention_pack @p(%k, %k) heads 1 row_bytes 128 : tensor<?x2x32xbf16>
   // expected-error @+1 {{expects a kernel with ldo of 96, but that of @a is 32}}
   %0 = kernel.tile_attention @a(%k, %pk, %pv) heads 1 by 1 row_bytes 128 rows 512 by 32 workspace 64 : tensor<?x2x32xbf16>, tensor<?x2x32xbf16> -> tensor<?x2x32xbf16>
   return

@@ -29,8 +29,8 @@ kernel.define @down.tiles row "linear_bf16x3_32x32_amx" operands 9
     {k = 24, lda = 96, ldc = 32}
 kernel.define @down.sum row "linear_bf16x3_32x32_amx" operands 9
     {k = 24, lda = 96, ldc = 32, ldr = 32, accumulate}
-// CHECK: kernel.define @pack row "attention_pack_bf16x3_avx512" operands 5 {head_size = 12 : i64, kv_plane_stride = 32 : i64, ldkv = 96 : i64}
-kernel.define @pack row "attention_pack_bf16x3_avx512" operands 5
+// CHECK: kernel.define @pack row "attention_pack_bf16x3_avx512" operands 6 {head_size = 12 : i64, kv_plane_stride = 32 : i64, ldkv = 96 : i64}
+kernel.define @pack row "attention_pack_bf16x3_avx512" operands 6
     {head_size = 12, ldkv = 96, kv_plane_stride = 32}
 // CHECK: kernel.define @tiles row "attention_bf16x3_32_amx" operands 8 {head_size = 12 : i64, ldo = 32 : i64, ldq = 160 : i64, q_plane_stride = 64 : i64, query_heads = 2 : i64}
 kernel.define @tiles row "attention_bf16x3_32_amx" operands 8
@@ -38,7 +38,7 @@ kernel.define @tiles row "attention_bf16x3_32_amx" operands 8
 kernel.define @tiles.planes row "attention_bf16x3_32_amx" operands 8
     {head_size = 32, ldo = 160, ldq = 160, q_plane_stride = 64, query_heads = 2,
      planes = 2, plane_stride = 64}
-kernel.define @pack.32 row "attention_pack_bf16x3_avx512" operands 5
+kernel.define @pack.32 row "attention_pack_bf16x3_avx512" operands 6
     {head_size = 32, ldkv = 96, kv_plane_stride = 32}
 
 // CHECK: kernel.define @pairs row "linear_f32_6x16_avx2" operands 9 {bf16_weights, k = 23 : i64, lda = 32 : i64, ldc = 32 : i64}
@@ -234,12 +234,12 @@ func.func @planes(%x: tensor<?x24xf32>, %at: tensor<?xi32>) {
   // CHECK: %[[Q:.*]] = kernel.heads @rope.planes(%{{.*}} at %{{.*}} : tensor<?xi32>) column 0 weights [@rope] : tensor<?x24xf32> -> tensor<?x2x64xbf16>
   %q = kernel.heads @rope.planes(%t at %at : tensor<?xi32>) column 0 weights [@rope] : tensor<?x24xf32> -> tensor<?x2x64xbf16>
   %k = kernel.heads @split(%t) column 12 weights [] : tensor<?x24xf32> -> tensor<?x2x32xbf16>
-  // CHECK: %[[KV:.*]]:2 = kernel.attention_pack @pack(%{{.*}}, %{{.*}}) heads 1 row_bytes 128 rows 512 {name = "self"} : tensor<?x2x32xbf16>
-  %pk, %pv = kernel.attention_pack @pack(%k, %k) heads 1 row_bytes 128 rows 512 {name = "self"} : tensor<?x2x32xbf16>
+  // CHECK: %[[KV:.*]]:2 = kernel.attention_pack @pack(%{{.*}}, %{{.*}}) heads 1 row_bytes 128 {name = "self"} : tensor<?x2x32xbf16>
+  %pk, %pv = kernel.attention_pack @pack(%k, %k) heads 1 row_bytes 128 {name = "self"} : tensor<?x2x32xbf16>
   // CHECK: kernel.tile_attention @tiles(%[[Q]], %[[KV]]#0, %[[KV]]#1) heads 2 by 1 row_bytes 128 rows 512 by 32 workspace 8192 : tensor<?x2x64xbf16>, tensor<?x2x32xbf16> -> tensor<?x24xf32>
   %a = kernel.tile_attention @tiles(%q, %pk, %pv) heads 2 by 1 row_bytes 128 rows 512 by 32 workspace 8192 : tensor<?x2x64xbf16>, tensor<?x2x32xbf16> -> tensor<?x24xf32>
   // Heads that fill tiles may be stored as planes.
-  %pk2, %pv2 = kernel.attention_pack @pack.32(%k, %k) heads 1 row_bytes 128 rows 512 : tensor<?x2x32xbf16>
+  %pk2, %pv2 = kernel.attention_pack @pack.32(%k, %k) heads 1 row_bytes 128 : tensor<?x2x32xbf16>
   // CHECK: kernel.tile_attention @tiles.planes({{.*}} : tensor<?x2x64xbf16>, tensor<?x2x32xbf16> -> tensor<?x2x64xbf16>
   %b = kernel.tile_attention @tiles.planes(%q, %pk2, %pv2) heads 2 by 1 row_bytes 128 rows 512 by 32 workspace 8192 : tensor<?x2x64xbf16>, tensor<?x2x32xbf16> -> tensor<?x2x64xbf16>
   return
