@@ -668,7 +668,7 @@ Value KernelBuilder::linear(LinearOp op, const KernelRow &row, Value input,
 
 /// Columns of the feed-forward's inner value that a chunk has at most.
 static int64_t feedForwardChunk(Arithmetic arithmetic) {
-  return kFeedForwardChunkBytes / (2 * activationPlanes(arithmetic));
+  return kFeedForwardChunkBytes / (int64_t(2) * activationPlanes(arithmetic));
 }
 
 /// The linear whose result only `op` reads and which is not worth to be in
