@@ -430,8 +430,8 @@ bool PlanBuilder::canReplaceResidual(kernel::LinearOp linear) {
 }
 
 /// Whether attention may write over its queries: it alone reads them, and rows
-/// of both look alike, so that a call writes what it alone has read, in the same
-/// kind of memory.
+/// of both look alike, so that a call writes what it alone has read, in the
+/// same kind of memory.
 bool PlanBuilder::canReplaceQuery(kernel::TileAttentionOp attention) {
   Value value = attention.getResult(), query = attention.getQuery();
   return query.hasOneUse() &&
