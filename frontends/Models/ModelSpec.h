@@ -181,6 +181,8 @@ struct ImportOptions {
 
 /// Reads a Hugging Face folder. False with `error`, which names file, field or
 /// tensor and the expected and given values. `notes` are for the user to see.
+/// Both quote names as the files have them, with any character: whoever prints
+/// them makes a line of it.
 bool importHuggingFace(const std::string &folder, const ImportOptions &options,
                        ModelSpec &spec, std::vector<std::string> &notes,
                        std::string &error);
