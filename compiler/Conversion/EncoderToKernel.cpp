@@ -54,7 +54,7 @@ constexpr int64_t kTileGroupPanels = 8;
 /// where tiles are multiplied: the chunk and the panels that read it stay in
 /// the L2, and few chunks take up the sums of those before.
 constexpr int64_t kFeedForwardChunkBytes = 3584;
-/// Queries, and tokens to pack, of one call.
+/// Queries of one call.
 constexpr int64_t kTileQueries = 512;
 
 /// The epilogue's function of the same name.
@@ -635,8 +635,7 @@ Value KernelBuilder::linear(LinearOp op, const KernelRow &row, Value input,
   LinearShape shape;
   shape.arithmetic = row.arithmetic;
   shape.k = kernel::getColumns(input);
-  shape.lda = planes ? kernel::planeRowStride(shape.k, planes)
-                     : kernel::rowStride(shape.k);
+  shape.lda = kernel::rowStride(shape.k, planes);
   shape.ldc = headSize ? kernel::kPanelColumns : kernel::rowStride(columns);
   if (outPlanes)
     shape.ldc = kernel::planeRowStride(columns, outPlanes);
@@ -874,8 +873,7 @@ LogicalResult KernelBuilder::lowerTileAttention(AttentionOp op) {
   int64_t outPlanes = columns % 32 ? 0 : wantedPlanes(op.getResult());
   shape.ldq = kernel::planeRowStride(queryColumns, planes);
   shape.qPlaneStride = kernel::planeStride(queryColumns);
-  shape.ldo = outPlanes ? kernel::planeRowStride(columns, outPlanes)
-                        : kernel::rowStride(columns);
+  shape.ldo = kernel::rowStride(columns, outPlanes);
   shape.outPlanes = static_cast<int>(outPlanes);
   shape.outPlaneStride = outPlanes ? kernel::planeStride(columns) : 0;
   auto attention = kernel::TileAttentionOp::create(
@@ -975,8 +973,7 @@ LogicalResult KernelBuilder::lowerToGroups(LinearOp op, OutputOp output) {
   LinearShape shape;
   shape.arithmetic = arithmetic;
   shape.k = kernel::getColumns(input);
-  shape.lda = planes ? kernel::planeRowStride(shape.k, planes)
-                     : kernel::rowStride(shape.k);
+  shape.lda = kernel::rowStride(shape.k, planes);
   shape.ldc = group * kernel::kPanelColumns;
   shape.bias = op.getBiasAttr() != nullptr;
   shape.activation = activationOf(op);

@@ -43,8 +43,7 @@ RankedTensorType encast::kernel::getRowsType(Value like, int64_t columns,
 int64_t encast::kernel::getRowBytes(Value value) {
   constexpr int64_t floatBytes = 4, bf16Bytes = 2;
   int64_t columns = getColumns(value), planes = getPlanes(value);
-  return planes ? planeRowStride(columns, planes) * bf16Bytes
-                : rowStride(columns) * floatBytes;
+  return rowStride(columns, planes) * (planes ? bf16Bytes : floatBytes);
 }
 
 LogicalResult KernelDialect::verifyOperationAttribute(Operation *op,
@@ -192,8 +191,7 @@ static LogicalResult verifyLinear(Operation *op, DefineOp kernel, Value input,
                                 "panels, but goes by "
                              << panelTile;
   if (failed(expectNumber(op, kernel, "k", k)) ||
-      failed(expectNumber(op, kernel, "lda",
-                          planes ? planeRowStride(k, planes) : rowStride(k))) ||
+      failed(expectNumber(op, kernel, "lda", rowStride(k, planes))) ||
       failed(expectNumber(op, kernel, "ldc", ldc)) ||
       failed(expectNumber(op, kernel, "ldr", ldr)))
     return failure();
@@ -263,8 +261,7 @@ LogicalResult LinearOp::verifySymbolUses(SymbolTableCollection &symbols) {
   int64_t planes = getPlanes(getResult());
   if (failed(expectNumber(*this, *kernel, "planes", planes)))
     return failure();
-  int64_t stride =
-      planes ? planeRowStride(columns, planes) : rowStride(columns);
+  int64_t stride = rowStride(columns, planes);
   return verifyLinear(*this, *kernel, getInput(), getWeightAttr(),
                       getBiasAttr(), panels, getPanelTile(),
                       getPanelMajor() ? kPanelColumns : stride,
@@ -373,9 +370,7 @@ TileAttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
   int64_t outPlanes = getPlanes(getResult());
   if (failed(expectNumber(*this, *kernel, "planes", outPlanes)))
     return failure();
-  return expectNumber(*this, *kernel, "ldo",
-                      outPlanes ? planeRowStride(columns, outPlanes)
-                                : rowStride(columns));
+  return expectNumber(*this, *kernel, "ldo", rowStride(columns, outPlanes));
 }
 
 //===----------------------------------------------------------------------===//

@@ -42,6 +42,12 @@ constexpr int64_t planeRowStride(int64_t columns, int64_t planes) {
   return planes * planeStride(columns) + 32;
 }
 
+/// Elements from a row to the next of a row-major value in so many bf16 planes;
+/// of f32 if that is 0.
+constexpr int64_t rowStride(int64_t columns, int64_t planes) {
+  return planes ? planeRowStride(columns, planes) : rowStride(columns);
+}
+
 } // namespace encast::kernel
 
 #endif // ENCAST_DIALECTS_KERNEL_LAYOUT_H
