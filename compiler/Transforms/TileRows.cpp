@@ -60,12 +60,12 @@ struct TileRows : encast::impl::TileRowsPassBase<TileRows> {
     llvm::SetVector<Operation *> slots;
     int64_t panelBytes = 0, planes = 0;
     bool packs = false;
+    step.walk([&](CallOp call) {
+      planes = std::max(planes, planesOf(call, symbols));
+    });
+    step.walk([&](ForEachPanelOp) { packs = true; });
     for (Operation &op : step.getBody().front()) {
       int64_t tile = 1;
-      op.walk([&](CallOp call) {
-        planes = std::max(planes, planesOf(call, symbols));
-      });
-      op.walk([&](ForEachPanelOp) { packs = true; });
       if (auto call = dyn_cast<CallOp>(op)) {
         tile = call.getPanelTile();
       } else if (auto groups = dyn_cast<ForPanelsOp>(op)) {
