@@ -145,13 +145,7 @@ void Bench::addLinear(const LinearSize &linear, int64_t m) {
         shape.gated = gated;
         shape.activation = linear.gate;
         shape.bf16Weights = bf16;
-        std::vector<uint8_t> code;
-        std::string error;
-        if (!generateLinear(row, shape, code, error)) {
-          std::fprintf(stderr, "bench-kernels: error: %s\n", error.c_str());
-          std::exit(1);
-        }
-        auto kernel = std::make_shared<ExecutableCode>(code);
+        std::shared_ptr<ExecutableCode> kernel = linearCode(row, shape);
         auto workspace = std::make_shared<GuardedFloats>(
             linearWorkspaceBytes(row, shape) / 4);
         add({row.name, problem + (bf16 ? " bf16" : ""), 2.0 * m * n * k,
@@ -207,13 +201,7 @@ void Bench::addAttention(const KernelRow &row, const AttentionSize &attention,
   shape.window = attention.window;
   shape.ldo = shape.headSize * shape.queryHeads;
   shape.scale = 0.125f;
-  std::vector<uint8_t> code;
-  std::string error;
-  if (!generateAttention(row, shape, code, error)) {
-    std::fprintf(stderr, "bench-kernels: error: %s\n", error.c_str());
-    std::exit(1);
-  }
-  auto kernel = std::make_shared<ExecutableCode>(code);
+  std::shared_ptr<ExecutableCode> kernel = attentionCode(row, shape);
   // Long sequences: some tiles of queries are as good as all of them. A length
   // of 1 stands for one query (a classification token) over 512 keys.
   const int64_t queries = std::min<int64_t>(length, 480);

@@ -9,11 +9,8 @@
 #include "KernelTesting.h"
 #include "TileAttentionTesting.h"
 #include "TileTesting.h"
-#include "codegen/Kernels/LinearTiles.h"
 #include "codegen/Target/TargetCpu.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,17 +18,6 @@
 using namespace encast;
 
 namespace {
-
-std::vector<uint8_t> generated(const KernelRow &row,
-                               const AttentionShape &shape) {
-  std::vector<uint8_t> code;
-  std::string error;
-  if (!generateAttention(row, shape, code, error)) {
-    std::fprintf(stderr, "bench-tile-attention: error: %s\n", error.c_str());
-    std::exit(1);
-  }
-  return code;
-}
 
 /// Calls of at most `queries` queries, one after the other from the middle of
 /// the sequence on.
@@ -57,7 +43,7 @@ void addCase(KernelBench &bench, Arithmetic arithmetic, int64_t keys,
     shape.ldo = heads * shape.headSize;
     const KernelRow &row =
         *selectKernelRow(KernelFamily::Attention, arithmetic, hostFeatures());
-    auto code = std::make_shared<ExecutableCode>(generated(row, shape));
+    std::shared_ptr<ExecutableCode> code = attentionCode(row, shape);
     AttentionProblem::Size size;
     size.queries = queries;
     size.keys = keys;
@@ -86,7 +72,7 @@ void addCase(KernelBench &bench, Arithmetic arithmetic, int64_t keys,
   operands->packSlowly();
   const KernelRow &row =
       *selectKernelRow(KernelFamily::TileAttention, arithmetic, hostFeatures());
-  auto code = std::make_shared<ExecutableCode>(generated(row, operands->shape));
+  std::shared_ptr<ExecutableCode> code = attentionCode(row, operands->shape);
   auto workspace = std::make_shared<GuardedFloats>(
       attentionWorkspaceBytes(row, operands->shape) / 4);
   bench.add({name, problem, flops, multiplierOf(arithmetic),

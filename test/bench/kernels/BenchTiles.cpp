@@ -10,7 +10,6 @@
 #include "KernelTesting.h"
 #include "OneDnn.h"
 #include "TileTesting.h"
-#include "codegen/Kernels/LinearTiles.h"
 #include "codegen/Kernels/TilePacking.h"
 #include "codegen/Target/TargetCpu.h"
 
@@ -74,7 +73,7 @@ public:
   Kernel(Arithmetic arithmetic, LinearShape given)
       : shape(withArithmetic(given, arithmetic)),
         row(*selectKernelRow(KernelFamily::Linear, arithmetic, hostFeatures())),
-        code(generated(row, shape)),
+        code(linearCode(row, shape)),
         workspace(linearWorkspaceBytes(row, shape)) {}
 
   int64_t weightBytes(int64_t panels) const {
@@ -97,7 +96,7 @@ public:
     args.cPanelBytes =
         (shape.gated ? 8 : 16) * int64_t(shape.cPlanes > 0 ? 2 : 4);
     args.workspace = workspace.at(0);
-    code(&args);
+    (*code)(&args);
   }
 
   const LinearShape shape;
@@ -107,19 +106,9 @@ private:
     shape.arithmetic = arithmetic;
     return shape;
   }
-  static std::vector<uint8_t> generated(const KernelRow &row,
-                                        const LinearShape &shape) {
-    std::vector<uint8_t> code;
-    std::string error;
-    if (!generateLinear(row, shape, code, error)) {
-      std::fprintf(stderr, "bench-tiles: error: %s\n", error.c_str());
-      std::exit(1);
-    }
-    return code;
-  }
 
   const KernelRow &row;
-  const ExecutableCode code;
+  const std::unique_ptr<ExecutableCode> code;
   const Buffer workspace;
   const std::vector<float> bias = std::vector<float>(kMaxColumns);
 };

@@ -6,6 +6,7 @@
 #include "codegen/Target/TargetCpu.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <getopt.h>
@@ -90,6 +91,30 @@ void encast::requireKernelRow(const std::string &bench, const char *kernelRow) {
     fail("this CPU lacks " + featureNames(missing));
   if (row.arithmetic != Arithmetic::F32 && !mayUseTiles())
     fail("the system refuses the use of tiles");
+}
+
+/// `generate` is generateLinear or generateAttention.
+template <typename Generate, typename Shape>
+static std::unique_ptr<ExecutableCode>
+executableCode(Generate generate, const KernelRow &row, const Shape &shape) {
+  std::vector<uint8_t> code;
+  std::string error;
+  if (!generate(row, shape, code, error)) {
+    std::fprintf(stderr, "%s: error: %s\n", program_invocation_short_name,
+                 error.c_str());
+    std::exit(1);
+  }
+  return std::make_unique<ExecutableCode>(code);
+}
+
+std::unique_ptr<ExecutableCode> encast::linearCode(const KernelRow &row,
+                                                   const LinearShape &shape) {
+  return executableCode(generateLinear, row, shape);
+}
+
+std::unique_ptr<ExecutableCode>
+encast::attentionCode(const KernelRow &row, const AttentionShape &shape) {
+  return executableCode(generateAttention, row, shape);
 }
 
 KernelBench::KernelBench(KernelBenchOptions options)

@@ -9,6 +9,7 @@
 #define ENCAST_TEST_BENCH_KERNELS_KERNELBENCH_H
 
 #include "Probe.h"
+#include "codegen/Kernels/Kernels.h"
 
 #include <functional>
 #include <memory>
@@ -48,6 +49,13 @@ struct KernelBenchOptions {
 /// Ends the program where this CPU lacks what the row of Kernels.def needs, or
 /// the system refuses tiles that it uses.
 void requireKernelRow(const std::string &bench, const char *kernelRow);
+
+/// Machine code of a kernel, in pages of its own. Ends the program with the
+/// reason if the row makes none of that shape.
+std::unique_ptr<ExecutableCode> linearCode(const KernelRow &row,
+                                           const LinearShape &shape);
+std::unique_ptr<ExecutableCode> attentionCode(const KernelRow &row,
+                                              const AttentionShape &shape);
 
 /// Cases of one bench, on one core. A sample of FMAs is quiet if the front end
 /// is near its best before and after it, which a busy sibling thread halves;
