@@ -1,6 +1,7 @@
 //===- KernelTesting.cpp - running kernels on guarded memory --------------===//
 
 #include "KernelTesting.h"
+#include "TileTesting.h"
 #include "codegen/Kernels/VectorAssembler.h"
 
 #include <algorithm>
@@ -186,23 +187,19 @@ void LinearProblem::setB(int64_t k, int64_t column, float value) {
     place = value;
     return;
   }
-  uint32_t bits, pair;
-  std::memcpy(&bits, &value, sizeof(bits));
-  std::memcpy(&pair, &place, sizeof(pair));
-  bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  pair = k % 2 ? (pair & 0xffff) | bits << 16 : (pair & 0xffff0000) | bits;
-  std::memcpy(&place, &pair, sizeof(pair));
+  const uint16_t bits = roundToBf16(value);
+  std::memcpy(reinterpret_cast<char *>(&place) + k % 2 * 2, &bits,
+              sizeof(bits));
 }
 
 float LinearProblem::b(int64_t k, int64_t column) const {
-  float value = packedB[bIndex(k, column)];
+  const float *place = packedB.data() + bIndex(k, column);
   if (!shape.bf16Weights)
-    return value;
-  uint32_t pair;
-  std::memcpy(&pair, &value, sizeof(pair));
-  pair = k % 2 ? pair & 0xffff0000 : pair << 16;
-  std::memcpy(&value, &pair, sizeof(pair));
-  return value;
+    return *place;
+  uint16_t bits;
+  std::memcpy(&bits, reinterpret_cast<const char *>(place) + k % 2 * 2,
+              sizeof(bits));
+  return bf16Value(bits);
 }
 
 int64_t LinearProblem::cIndex(int64_t row, int64_t column) const {
@@ -215,10 +212,6 @@ int64_t LinearProblem::cIndex(int64_t row, int64_t column) const {
 void LinearProblem::run(const KernelRow &row, const ExecutableCode &kernel,
                         int64_t firstRow, int64_t rows, int64_t firstPanel,
                         int64_t panels) {
-  GuardedFloats workspace(linearWorkspaceBytes(row, shape) /
-                          int64_t(sizeof(float)));
-  for (int64_t i = 0; i < workspace.size(); ++i)
-    workspace[i] = std::nanf("");
   const int64_t column = firstPanel * resultColumns();
   LinearArgs args = {};
   args.a = a.data() + firstRow * shape.lda;
@@ -233,10 +226,7 @@ void LinearProblem::run(const KernelRow &row, const ExecutableCode &kernel,
   args.cPanelBytes =
       (size.panelMajor ? size.rows * kPanelColumns : resultColumns()) *
       int64_t(sizeof(float));
-  args.workspace = workspace.data();
-  kernel.callChecked(&args);
-  if (!workspace.frontUntouched())
-    std::abort();
+  callWithWorkspace(kernel, args, linearWorkspaceBytes(row, shape));
 }
 
 float LinearProblem::expectedSum(int64_t row, int64_t panelColumn) const {
@@ -291,10 +281,6 @@ AttentionProblem::AttentionProblem(Size given, const AttentionShape &shape,
 
 void AttentionProblem::run(const KernelRow &row, const ExecutableCode &kernel,
                            int64_t firstQuery, int64_t queries) {
-  GuardedFloats workspace(attentionWorkspaceBytes(row, shape) /
-                          int64_t(sizeof(float)));
-  for (int64_t i = 0; i < workspace.size(); ++i)
-    workspace[i] = std::nanf("");
   const int64_t planeBytes =
       size.slotRows * kPanelColumns * int64_t(sizeof(float));
   AttentionArgs args = {};
@@ -305,11 +291,8 @@ void AttentionProblem::run(const KernelRow &row, const ExecutableCode &kernel,
   args.queries = queries;
   args.keys = size.keys;
   args.qPlaneBytes = args.kvPlaneBytes = planeBytes;
-  args.workspace = workspace.data();
   args.position = size.position + firstQuery;
-  kernel.callChecked(&args);
-  if (!workspace.frontUntouched())
-    std::abort();
+  callWithWorkspace(kernel, args, attentionWorkspaceBytes(row, shape));
 }
 
 bool AttentionProblem::sees(int64_t query, int64_t key) const {

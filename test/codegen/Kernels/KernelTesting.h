@@ -12,8 +12,11 @@
 #include "codegen/Kernels/KernelArgs.h"
 #include "codegen/Kernels/Kernels.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <limits>
 #include <vector>
 
 namespace encast {
@@ -67,6 +70,20 @@ private:
   float *first;
   int64_t count;
 };
+
+/// Calls a kernel, checked, with a workspace of NaNs as its argument; ends the
+/// program if the kernel writes in front of that.
+template <typename Args>
+void callWithWorkspace(const ExecutableCode &kernel, Args &args,
+                       int64_t bytes) {
+  GuardedFloats workspace(bytes / int64_t(sizeof(float)));
+  std::fill_n(workspace.data(), workspace.size(),
+              std::numeric_limits<float>::quiet_NaN());
+  args.workspace = workspace.data();
+  kernel.callChecked(&args);
+  if (!workspace.frontUntouched())
+    std::abort();
+}
 
 /// Reproducible numbers in [-1, 1), the same on every machine.
 class Random {

@@ -192,10 +192,6 @@ void TileAttentionProblem::run(const KernelRow &row,
                                const ExecutableCode &kernel, int64_t position,
                                int64_t queries, const uint16_t *firstQuery,
                                void *firstOut) {
-  GuardedFloats workspace(attentionWorkspaceBytes(row, shape) /
-                          int64_t(sizeof(float)));
-  for (int64_t i = 0; i < workspace.size(); ++i)
-    workspace[i] = std::nanf("");
   TileAttentionArgs args = {};
   args.q = firstQuery;
   args.packedK = packedK.data();
@@ -204,10 +200,7 @@ void TileAttentionProblem::run(const KernelRow &row,
   args.queries = queries;
   args.keys = size.keys;
   args.position = position;
-  args.workspace = workspace.data();
-  kernel.callChecked(&args);
-  if (!workspace.frontUntouched())
-    std::abort();
+  callWithWorkspace(kernel, args, attentionWorkspaceBytes(row, shape));
 }
 
 double TileAttentionProblem::result(int64_t query, int64_t head,

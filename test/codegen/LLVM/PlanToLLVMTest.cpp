@@ -128,6 +128,14 @@ protected:
   encast_abi_item item = {};
 };
 
+/// Rows of 64 bytes, each of which holds its number.
+std::vector<std::array<int64_t, 8>> numberedRows(int64_t count) {
+  std::vector<std::array<int64_t, 8>> rows(count);
+  for (int64_t row = 0; row < count; ++row)
+    rows[row][0] = row;
+  return rows;
+}
+
 //===----------------------------------------------------------------------===//
 // Addresses
 //===----------------------------------------------------------------------===//
@@ -204,10 +212,7 @@ TEST_F(PlanToLLVMTest, CallTakesThePositionOfItsFirstQuery) {
 }
 
 TEST_F(PlanToLLVMTest, ForRowsCallsItsProgramForEachRow) {
-  // Row r of hidden holds r.
-  std::vector<std::array<int64_t, 8>> hidden(100);
-  for (int64_t row = 0; row < 100; ++row)
-    hidden[row][0] = row;
+  auto hidden = numberedRows(100);
   std::vector<std::array<int64_t, 2>> out(8, {-1, -1});
   slots[0] = hidden.data();
   run.block = reinterpret_cast<char *>(out.data()) - 256;
@@ -224,9 +229,7 @@ TEST_F(PlanToLLVMTest, ForRowsCallsItsProgramForEachRow) {
 }
 
 TEST_F(PlanToLLVMTest, ForRowsPassesTheRowsBeforeAndBehind) {
-  std::vector<std::array<int64_t, 8>> hidden(100);
-  for (int64_t row = 0; row < 100; ++row)
-    hidden[row][0] = row;
+  auto hidden = numberedRows(100);
   std::vector<std::array<int64_t, 2>> out(100, {-1, -1});
   slots[0] = hidden.data();
   slots[3] = out.data();
@@ -248,9 +251,7 @@ TEST_F(PlanToLLVMTest, ForRowsPassesTheRowsBeforeAndBehind) {
 }
 
 TEST_F(PlanToLLVMTest, SequenceTokensIsTheLengthOfTheRow) {
-  std::vector<std::array<int64_t, 8>> hidden(100);
-  for (int64_t row = 0; row < 100; ++row)
-    hidden[row][0] = row;
+  auto hidden = numberedRows(100);
   std::vector<std::array<int64_t, 2>> out(3);
   slots[0] = hidden.data();
   slots[3] = out.data();
@@ -264,9 +265,7 @@ TEST_F(PlanToLLVMTest, SequenceTokensIsTheLengthOfTheRow) {
 }
 
 TEST_F(PlanToLLVMTest, ForPanelsWalksInGroupsAndCountsWorkspacesFromThem) {
-  std::vector<std::array<int64_t, 8>> table(16);
-  for (int64_t panel = 0; panel < 16; ++panel)
-    table[panel][0] = panel;
+  auto table = numberedRows(16);
   std::vector<std::array<int64_t, 2>> workspace(4, {-1, -1});
   weights[0] = table.data();
   run.workspace = reinterpret_cast<char *>(workspace.data()) - 512;
@@ -299,9 +298,7 @@ TEST_F(PlanToLLVMTest, ForPanelsWalksInGroupsAndCountsWorkspacesFromThem) {
 }
 
 TEST_F(PlanToLLVMTest, ForEachPanelTakesSeveralAtOnce) {
-  std::vector<std::array<int64_t, 8>> table(16);
-  for (int64_t panel = 0; panel < 16; ++panel)
-    table[panel][0] = panel;
+  auto table = numberedRows(16);
   std::vector<std::array<int64_t, 2>> workspace(4, {-1, -1});
   weights[0] = table.data();
   run.workspace = reinterpret_cast<char *>(workspace.data()) - 512;
@@ -319,9 +316,7 @@ TEST_F(PlanToLLVMTest, ForEachPanelTakesSeveralAtOnce) {
 }
 
 TEST_F(PlanToLLVMTest, ForPanelsWalksOverRowsInItsBody) {
-  std::vector<std::array<int64_t, 8>> hidden(100);
-  for (int64_t row = 0; row < 100; ++row)
-    hidden[row][0] = row;
+  auto hidden = numberedRows(100);
   std::vector<std::array<int64_t, 2>> out(100 * 8, {-1, -1});
   slots[0] = hidden.data();
   slots[3] = out.data();
