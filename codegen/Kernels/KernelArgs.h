@@ -104,10 +104,10 @@ enum class AttentionArg {
 struct AttentionPackArgs {
   const void *k; ///< bf16 planes of the first token, the head's first column.
   const void *v; ///< Same.
-  void
-      *packedK; ///< Packed row of the first token, packedRowBytes(shape) a row.
-  void *packedV;            ///< Same.
-  int64_t rows;             ///< >= 1, of one sequence.
+  void *packedK; ///< Packed row of the first token; rows have
+                 ///< packedRowBytes(shape).
+  void *packedV; ///< Same.
+  int64_t rows;  ///< >= 1, of one sequence.
   const int32_t *positions; ///< [rows + 1] of the tokens in their sequence; 0
                             ///< behind the last token of the sequence.
 };

@@ -54,8 +54,7 @@ namespace encast {
 /// are widened exactly, so all results are those of the same values in f32:
 ///
 ///   31        16 15         0
-///   | k odd     | k even    |   k even: lane << 16     k odd: lane &
-///   0xffff0000
+///   | k odd     | k even    |   k even: lane << 16, k odd: its high half
 ///
 /// If all rows of a call are one tile, it widens them in registers. Else the
 /// first tile of each chunk of k does so and keeps what it widened in the

@@ -204,8 +204,9 @@ class Plan_CallBase<string mnemonic, list<Trait> traits = []>
                     DefaultValuedAttr<Encast_Index, "0">:$window,
                     UnitAttr:$per_head);
   string commonFormat = [{
-    (`name` $name^)? (`panels` $panels^)? (`per_head` $per_head^)? (`by` $panel_tile^)? (`modes` $modes^)?
-    (`outputs` $outputs^)? (`flops_per_row` $flops_per_row^)?
+    (`name` $name^)? (`panels` $panels^)? (`per_head` $per_head^)?
+    (`by` $panel_tile^)? (`modes` $modes^)? (`outputs` $outputs^)?
+    (`flops_per_row` $flops_per_row^)?
     (`flops_per_row_and_key` $flops_per_row_and_key^)? (`window` $window^)?
   }];
   let hasVerifier = 1;
