@@ -11,11 +11,13 @@
 namespace encast {
 namespace {
 
-/// A run of zeros of this size becomes a hole.
-constexpr uint64_t kChunkBytes = 1 << 18;
+/// What is written at once, at multiples of this, so that file systems with
+/// large folios keep it in a huge page.
+constexpr uint64_t kWindowBytes = 2 << 20;
 
-bool isZero(const uint8_t *bytes, uint64_t size) {
-  return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0;
+bool isZero(const std::vector<uint8_t> &bytes) {
+  return bytes[0] == 0 &&
+         std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
 }
 
 /// Finds a name that nothing in the folder has: `make` makes it and returns
@@ -119,24 +121,45 @@ bool OutputFile::isBeside(const OutputFile &other) const {
 bool OutputFile::write(uint64_t offset, const uint8_t *bytes, uint64_t size,
                        std::string &error) {
   while (size > 0) {
-    uint64_t chunk = std::min(size, kChunkBytes);
-    if (offset < end || chunk < kChunkBytes || !isZero(bytes, chunk)) {
-      ssize_t count = pwrite(file, bytes, chunk, off_t(offset));
-      if (count < 0 && errno == EINTR)
-        continue;
-      if (count < 0)
-        return fail("write", error);
-      chunk = count;
-      end = std::max(end, offset + chunk);
-    }
-    offset += chunk;
-    bytes += chunk;
-    size -= chunk;
+    uint64_t behind = windowBegin + window.size();
+    bool gapIsNew = offset > behind && behind >= end &&
+                    offset / kWindowBytes == windowBegin / kWindowBytes;
+    if (!window.empty() && offset != behind && !gapIsNew && !flush(error))
+      return false;
+    if (window.empty())
+      windowBegin = offset;
+    window.resize(offset - windowBegin);
+    uint64_t count = std::min(size, kWindowBytes - offset % kWindowBytes);
+    window.insert(window.end(), bytes, bytes + count);
+    offset += count;
+    bytes += count;
+    size -= count;
+    if (offset % kWindowBytes == 0 && !flush(error))
+      return false;
   }
   return true;
 }
 
+bool OutputFile::flush(std::string &error) {
+  uint64_t done = 0, behind = windowBegin + window.size();
+  bool isHole =
+      window.size() == kWindowBytes && windowBegin >= end && isZero(window);
+  while (!isHole && done < window.size()) {
+    ssize_t count = pwrite(file, window.data() + done, window.size() - done,
+                           off_t(windowBegin + done));
+    if (count < 0 && errno != EINTR)
+      return fail("write", error);
+    done += std::max<ssize_t>(count, 0);
+  }
+  if (done > 0)
+    end = std::max(end, behind);
+  window.clear();
+  return true;
+}
+
 bool OutputFile::resize(uint64_t size, std::string &error) {
+  if (!flush(error))
+    return false;
   if (ftruncate(file, off_t(size)) != 0)
     return fail("resize", error);
   end = size;
@@ -144,7 +167,7 @@ bool OutputFile::resize(uint64_t size, std::string &error) {
 }
 
 bool OutputFile::publish(std::string &error) {
-  if (!nameFile(error))
+  if (!flush(error) || !nameFile(error))
     return false;
   // Network file systems report a full disk as late as here.
   int failed = close(file);

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace encast {
 
@@ -33,7 +34,8 @@ public:
   /// Of the target, without its folder.
   const std::string &name() const { return target; }
 
-  /// Writes at an offset. Long runs of zeros behind the end become holes.
+  /// Writes at an offset; gaps hold zeros. Goes to the file system in whole huge
+  /// pages where offsets rise; those of zeros behind the end become holes.
   bool write(uint64_t offset, const uint8_t *bytes, uint64_t size,
              std::string &error);
   /// Cuts or extends with zeros.
@@ -50,13 +52,17 @@ private:
   bool fail(const std::string &what, std::string &error) const;
   bool openUnnamed();
   bool nameFile(std::string &error);
+  /// Writes the window.
+  bool flush(std::string &error);
 
   std::string path;      ///< As given, for errors.
   std::string target;    ///< In `folder`.
   std::string temporary; ///< Name in `folder` until published; empty: none.
   std::string previous;  ///< Link to what was replaced; empty: none.
   int folder = -1, file = -1;
-  uint64_t end = 0;
+  uint64_t end = 0;            ///< Of what the file holds.
+  std::vector<uint8_t> window; ///< Written next, inside one huge page.
+  uint64_t windowBegin = 0;
   bool tentative = false; ///< Published, may be undone.
 };
 

@@ -21,6 +21,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <random>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -731,6 +732,36 @@ TEST_F(ArtifactWriter, ProcessThatIsKilledLeavesNothing) {
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_TRUE(files().empty());
+}
+
+// Writes that rise, leave gaps, overlap or go back, across huge pages.
+TEST_F(ArtifactWriter, FilesHoldWhatWasWrittenInAnyOrder) {
+  constexpr uint64_t size = 9 << 20;
+  std::mt19937_64 random(7);
+  std::vector<uint8_t> expected(size);
+  OutputFile file;
+  std::string error;
+  ASSERT_TRUE(file.create(folder + "file", error)) << error;
+  uint64_t next = 0;
+  for (int i = 0; i < 300; ++i) {
+    if (random() % 4 == 0)
+      next = random() % size;
+    uint64_t begin = std::min(next + random() % 3 * 100, size - 1);
+    std::vector<uint8_t> bytes(
+        1 + random() % std::min<uint64_t>(size - begin, 3 << 20),
+        uint8_t(random() % 3));
+    ASSERT_TRUE(file.write(begin, bytes.data(), bytes.size(), error)) << error;
+    std::copy(bytes.begin(), bytes.end(), expected.begin() + begin);
+    next = (begin + bytes.size()) % size;
+  }
+  ASSERT_TRUE(file.resize(size, error)) << error;
+  const std::string last = "last";
+  ASSERT_TRUE(file.write(
+      size - 4, reinterpret_cast<const uint8_t *>(last.data()), 4, error));
+  std::copy(last.begin(), last.end(), expected.end() - 4);
+  ASSERT_TRUE(file.publish(error)) << error;
+  EXPECT_TRUE(contents("file") ==
+              std::string(expected.begin(), expected.end()));
 }
 
 TEST_F(ArtifactWriter, FailureKeepsTheFilesThatWereThere) {
