@@ -108,6 +108,13 @@ private:
     int64_t column = 0, columns = -1; ///< -1: all
   };
 
+  /// What a linear, or a part of its sum, adds to its products.
+  struct Addends {
+    Value accumulate = {}; ///< Sums that the products go on from.
+    Value residual = {};
+    bool bias = true; ///< And applies the activation.
+  };
+
   FlatSymbolRefAttr symbolOf(Operation *op) {
     return FlatSymbolRefAttr::get(SymbolTable::getSymbolName(op));
   }
@@ -160,7 +167,7 @@ private:
   LogicalResult lowerTileAttention(AttentionOp op);
   Value linear(LinearOp op, const KernelRow &row, Value input,
                const Packing &packing, int64_t headSize, int64_t outPlanes,
-               Value accumulate, bool isLast);
+               const Addends &addends);
   LinearOp innerLinear(LinearOp op);
   LogicalResult lowerFeedForward(LinearOp up, LinearOp down);
   int64_t panelMajorHeadSize(LinearOp op);
@@ -613,12 +620,10 @@ bool KernelBuilder::storesGroups(LinearOp op) {
          isEmbedded(op.getWeightAttr());
 }
 
-/// One call of a linear, or of the part of it that `packing` says. The first
-/// part of a sum has no bias, activation and residual, and so has every one but
-/// the last.
+/// One call of a linear, or of the part of it that `packing` says.
 Value KernelBuilder::linear(LinearOp op, const KernelRow &row, Value input,
                             const Packing &packing, int64_t headSize,
-                            int64_t outPlanes, Value accumulate, bool isLast) {
+                            int64_t outPlanes, const Addends &addends) {
   int64_t columns = getColumns(op.getResult());
   if (packing.rows >= 0)
     columns = packing.rows;
@@ -642,12 +647,12 @@ Value KernelBuilder::linear(LinearOp op, const KernelRow &row, Value input,
   shape.ldr = shape.ldc;
   shape.gated = gated;
   shape.bf16Weights = packing.bf16Weights;
-  shape.accumulate = accumulate != nullptr;
+  shape.accumulate = addends.accumulate != nullptr;
+  shape.residual = addends.residual != nullptr;
   shape.cPlanes = static_cast<int>(outPlanes);
   shape.cPlaneStride = outPlanes ? kernel::planeStride(columns) : 0;
-  if (isLast) {
+  if (addends.bias) {
     shape.bias = op.getBiasAttr() != nullptr;
-    shape.residual = op.getResidual() != nullptr;
     shape.activation = activationOf(op);
   }
   b.setInsertionPoint(op);
@@ -658,9 +663,8 @@ Value KernelBuilder::linear(LinearOp op, const KernelRow &row, Value input,
       packed(op.getWeightAttr(), op.getGateAttr(), packing),
       shape.bias ? packed(op.getBiasAttr(), op.getGateBiasAttr(), packing)
                  : FlatSymbolRefAttr(),
-      isLast ? op.getResidual() : Value(), accumulate,
-      b.getI64IntegerAttr(panels), b.getI64IntegerAttr(row.panelTile),
-      b.getI64IntegerAttr(row.rowTile),
+      addends.residual, addends.accumulate, b.getI64IntegerAttr(panels),
+      b.getI64IntegerAttr(row.panelTile), b.getI64IntegerAttr(row.rowTile),
       workspace ? b.getI64IntegerAttr(workspace) : IntegerAttr(),
       headSize ? b.getUnitAttr() : UnitAttr(), nameOf(op), layerOf(op));
 }
@@ -682,8 +686,10 @@ LinearOp KernelBuilder::innerLinear(LinearOp op) {
   return inner;
 }
 
-/// Two linears one behind the other, in chunks of the columns between them: the
-/// sums of the second go on from chunk to chunk.
+/// Two linears one behind the other, in chunks of the columns between them. The
+/// sums of the second go on from chunk to chunk, and the residual comes last,
+/// or in bf16, to which another rounding in f32 is nothing, first: no other
+/// sums are in the caches then.
 LogicalResult KernelBuilder::lowerFeedForward(LinearOp up, LinearOp down) {
   Arithmetic arithmetic = arithmetics.lookup(down);
   FailureOr<const KernelRow *> row =
@@ -696,7 +702,10 @@ LogicalResult KernelBuilder::lowerFeedForward(LinearOp up, LinearOp down) {
   int64_t most = feedForwardChunk(arithmetic);
   int64_t chunks = (inner + most - 1) / most;
   int64_t chunk = kernel::planeStride((inner + chunks - 1) / chunks);
-  Value input = asPlanes(up.getInput(), planes), sums;
+  bool residualFirst = arithmetic == Arithmetic::Bf16 && down.getResidual() &&
+                       activationOf(down) == Activation::None;
+  Value input = asPlanes(up.getInput(), planes);
+  Value sums = residualFirst ? down.getResidual() : Value();
   for (int64_t begin = 0; begin < inner; begin += chunk) {
     int64_t size = std::min(chunk, inner - begin);
     Packing rows{.arithmetic = arithmetic, .row = begin, .rows = size};
@@ -704,9 +713,15 @@ LogicalResult KernelBuilder::lowerFeedForward(LinearOp up, LinearOp down) {
     b.setInsertionPoint(down);
     // Made before the second linear, with its place in the function.
     up->moveBefore(down);
-    Value part = linear(up, **row, input, rows, 0, planes, Value(), true);
-    sums =
-        linear(down, **row, part, columns, 0, 0, sums, begin + size == inner);
+    Value part = linear(up, **row, input, rows, 0, planes, {});
+    Addends addends{.bias = begin + size == inner};
+    if (residualFirst)
+      addends.residual = sums;
+    else
+      addends.accumulate = sums;
+    if (addends.bias && !residualFirst)
+      addends.residual = down.getResidual();
+    sums = linear(down, **row, part, columns, 0, 0, addends);
   }
   down.getResult().replaceAllUsesWith(sums);
   down.erase();
@@ -743,13 +758,15 @@ LogicalResult KernelBuilder::lower(LinearOp op) {
   Packing packing{.arithmetic = arithmetic,
                   .bf16Weights = bf16Weights,
                   .headSize = headSize};
-  op.getResult().replaceAllUsesWith(
-      linear(op, **row, input, packing, headSize, outPlanes, Value(), true));
+  op.getResult().replaceAllUsesWith(linear(op, **row, input, packing, headSize,
+                                           outPlanes,
+                                           {.residual = op.getResidual()}));
   op.erase();
   return success();
 }
 
-/// The program of a chain of heads, in front of `op`.
+/// The program of a chain of heads that `op` reads, right behind its input:
+/// that is in the caches then, and gives way to the next one.
 Value KernelBuilder::heads(Operation *op, HeadsChain chain, int64_t count,
                            int64_t headSize, HeadsOptions options) {
   SmallVector<Attribute> weights;
@@ -768,7 +785,15 @@ Value KernelBuilder::heads(Operation *op, HeadsChain chain, int64_t count,
   }
   int64_t planes = options.output.planes;
   int64_t columns = count * (planes ? kernel::planeStride(headSize) : headSize);
-  b.setInsertionPoint(op);
+  Operation *before = chain.input.getDefiningOp();
+  if (at && before->isBeforeInBlock(at.getDefiningOp()))
+    before = at.getDefiningOp();
+  while (auto other = dyn_cast<kernel::HeadsOp>(before->getNextNode())) {
+    if (other.getInput() != chain.input)
+      break;
+    before = other;
+  }
+  b.setInsertionPointAfter(before);
   return kernel::HeadsOp::create(
       b, op->getLoc(), kernel::getRowsType(chain.input, columns, planes),
       symbolOf(getHeads(module, count, headSize, options)), chain.input, at,

@@ -102,6 +102,8 @@ private:
   LogicalResult makeSteps();
   LogicalResult makeSlots();
   void makeSlot(Value value);
+  bool isLastReaderOfResidual(kernel::LinearOp linear);
+  bool endsInArena(Value value);
   bool canReplaceResidual(kernel::LinearOp linear);
   bool canReplaceQuery(kernel::TileAttentionOp attention);
   FailureOr<Domain> domainOf(Operation *op);
@@ -399,9 +401,8 @@ LogicalResult PlanBuilder::makeSlots() {
 }
 
 /// Whether a linear may write over its residual, element by element: it alone
-/// reads it then, only as its residual, and both live in the same kind of
-/// memory.
-bool PlanBuilder::canReplaceResidual(kernel::LinearOp linear) {
+/// reads it then, only as its residual.
+bool PlanBuilder::isLastReaderOfResidual(kernel::LinearOp linear) {
   if (!linear || !linear.getResidual() || linear.getAccumulate())
     return false;
   auto define = symbols.lookup<kernel::DefineOp>(linear.getKernel());
@@ -423,10 +424,32 @@ bool PlanBuilder::canReplaceResidual(kernel::LinearOp linear) {
     return user == linear || isDone(user);
   });
   return isLast && linear.getInput() != residual &&
-         completeSum(value) == value && isLocal(value) == isLocal(residual) &&
+         completeSum(value) == value &&
          llvm::none_of(value.getUsers(), isEither) &&
          llvm::none_of(residual.getUsers(), isEither) &&
          demand.of(residual.getDefiningOp()) == demand.of(linear);
+}
+
+/// Whether the arena holds a value, or the last of the sums that are written
+/// over it.
+bool PlanBuilder::endsInArena(Value value) {
+  if (!isLocal(value))
+    return true;
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    auto linear = dyn_cast<kernel::LinearOp>(user);
+    return linear && linear.getResidual() == value &&
+           isLastReaderOfResidual(linear) && endsInArena(linear.getResult());
+  });
+}
+
+/// Whether a linear writes over its residual: where that costs no memory. A sum
+/// of a block in the arena pays if a later one stays there.
+bool PlanBuilder::canReplaceResidual(kernel::LinearOp linear) {
+  if (!isLastReaderOfResidual(linear))
+    return false;
+  SlotOp residual = slots.lookup(linear.getResidual());
+  return residual.getKind() == SlotKind::Arena ? endsInArena(linear.getResult())
+                                               : isLocal(linear.getResult());
 }
 
 /// Whether attention may write over its queries: it alone reads them, and rows

@@ -69,27 +69,30 @@ module {
 !demanded = tensor<?x40xf32, #encoder.rows<demanded>>
 
 // Heads that are normalized or rotated on their way to attention are laid out by
-// that program, others by the linear itself, or by a copy if others read it row by
+// that program, right behind the linear, others by the linear itself, or by a copy if others read it row by
 // row (values of @kv, whose keys are rotated). Two heads of queries share one of
 // keys and values. A window of 0 is one key; without one the kernel sees all.
 // CHECK-LABEL: module attributes
 //   CHECK-DAG: kernel.define @[[ONE:.*]] row "attention_f32_24_avx2" operands 10 {head_size = 10 : i64, ldo = 64 : i64, query_heads = 2 : i64, scale = 5.000000e-01 : f32, window = 0 : i64}
 //   CHECK-DAG: kernel.define @[[THREE:.*]] row "attention_f32_24_avx2" operands 10 {head_size = 10 : i64, ldo = 64 : i64, query_heads = 2 : i64, scale = 5.000000e-01 : f32, window = 3 : i64}
-//   CHECK-DAG:   %[[Q:.*]] = kernel.linear @{{.*}}.c64(%[[X:.*]], @q.packed) panels 3
-//   CHECK-DAG:   %[[KV:.*]] = kernel.linear @{{.*}}.c64(%[[X]], @kv.packed) panels 3
-//   CHECK-DAG:   %[[V:.*]] = kernel.linear @{{.*}}.c16(%[[X]], @v.heads.10.packed) panels 2 by 1 rows by 6 panel_major
-//       CHECK:   %[[QR:.*]] = kernel.heads @"heads_4x10_norm_1e-05_rope_panels"(%[[Q]] at %[[AT:.*]] : tensor<?xi32>) column 0 weights [@q.gain, @rope] panel_major 4 {name = "query.rope"} : tensor<?x40xf32> -> tensor<?x40xf32>
-//  CHECK-NEXT:   %[[KR:.*]] = kernel.heads @heads_2x10_rope_panels(%[[KV]] at %[[AT]] : tensor<?xi32>) column 0 weights [@rope] panel_major 2
-//  CHECK-NEXT:   %[[A:.*]] = kernel.attention @[[THREE]](%[[QR]], %[[KR]], %[[V]]) planes [0, 0, 0] heads 4 by 2 of 1 rows 192 by 24 workspace
-//       CHECK:   %[[W:.*]] = kernel.heads @heads_2x10_panels(%[[KV]]) column 20 weights [] panel_major 2
-//  CHECK-NEXT:   kernel.attention @[[ONE]](%{{.*}}, %{{.*}}, %[[W]]) planes [0, 0, 0]
+//       CHECK:   %[[Q:.*]] = kernel.linear @{{.*}}.c64(%[[X:.*]], @q.packed) panels 3
+//  CHECK-NEXT:   %[[Q3:.*]] = kernel.heads @"heads_4x10_norm_1e-05_rope_panels"(%[[Q]] at %[[AT:.*]] : tensor<?xi32>) column 0 weights [@q.gain, @rope] panel_major 4 {name = "query.rope"} : tensor<?x40xf32> -> tensor<?x40xf32>
+//  CHECK-NEXT:   %[[Q1:.*]] = kernel.heads @"heads_4x10_norm_1e-05_rope_panels"(%[[Q]] at %[[AT]] : tensor<?xi32>)
+//  CHECK-NEXT:   %[[KV:.*]] = kernel.linear @{{.*}}.c64(%[[X]], @kv.packed) panels 3
+//  CHECK-NEXT:   %[[K3:.*]] = kernel.heads @heads_2x10_rope_panels(%[[KV]] at %[[AT]] : tensor<?xi32>) column 0 weights [@rope] panel_major 2
+//  CHECK-NEXT:   %[[K1:.*]] = kernel.heads @heads_2x10_rope_panels(%[[KV]] at
+//  CHECK-NEXT:   %[[W:.*]] = kernel.heads @heads_2x10_panels(%[[KV]]) column 20 weights [] panel_major 2
+//  CHECK-NEXT:   %[[KS:.*]] = kernel.heads @heads_2x10_rope_panels(%[[KV]] at
+//  CHECK-NEXT:   %[[V:.*]] = kernel.linear @{{.*}}.c16(%[[X]], @v.heads.10.packed) panels 2 by 1 rows by 6 panel_major
+//  CHECK-NEXT:   %[[A:.*]] = kernel.attention @[[THREE]](%[[Q3]], %[[K3]], %[[V]]) planes [0, 0, 0] heads 4 by 2 of 1 rows 192 by 24 workspace
+//  CHECK-NEXT:   kernel.attention @[[ONE]](%[[Q1]], %[[K1]], %[[W]]) planes [0, 0, 0]
 //
 // Selected queries have their own positions.
 //       CHECK:   %[[S:.*]] = kernel.gather @copy_40(%[[X]]) by selected
 //  CHECK-NEXT:   %[[ATS:.*]] = encoder.select_rows %[[AT]]
 //  CHECK-NEXT:   %[[QS:.*]] = kernel.linear @{{.*}}.c64(%[[S]], @q.packed)
 //  CHECK-NEXT:   %[[QSR:.*]] = kernel.heads @heads_4x10_rope_panels(%[[QS]] at %[[ATS]] : tensor<?xi32, #encoder.rows<selected>>) column 0 weights [@rope] panel_major 4
-//       CHECK:   %[[T:.*]] = kernel.attention @[[THREE]](%[[QSR]], %{{.*}}, %[[V]])
+//       CHECK:   %[[T:.*]] = kernel.attention @[[THREE]](%[[QSR]], %[[KS]], %[[V]])
 //  CHECK-NEXT:   encoder.either all %[[A]] selected %[[T]]
 module {
   func.func @encode() {
@@ -154,10 +157,10 @@ module {
 // columns of columns, which are a copy. Each is laid out by a program.
 // CHECK-LABEL: module attributes
 //       CHECK:   %[[X:.*]] = kernel.embed
-//  CHECK-NEXT:   %[[R:.*]] = kernel.linear @{{.*}}(%[[X]], @w.packed residual %[[X]] : tensor<?x32xf32>) panels 2 by 1 rows by 6 :
-//  CHECK-NEXT:   %[[G:.*]] = kernel.linear @{{.*}}.gated(%[[X]], @[[GATED:.*]]) panels 4 by 1 rows by 6 :
 //  CHECK-NEXT:   %[[P:.*]] = kernel.heads @heads_2x16_panels(%[[X]]) column 0 weights [] panel_major 2
+//  CHECK-NEXT:   %[[R:.*]] = kernel.linear @{{.*}}(%[[X]], @w.packed residual %[[X]] : tensor<?x32xf32>) panels 2 by 1 rows by 6 :
 //  CHECK-NEXT:   %[[Q:.*]] = kernel.heads @heads_2x16_panels(%[[R]]) column 0
+//  CHECK-NEXT:   %[[G:.*]] = kernel.linear @{{.*}}.gated(%[[X]], @[[GATED:.*]]) panels 4 by 1 rows by 6 :
 //  CHECK-NEXT:   %[[S:.*]] = kernel.heads @heads_2x16_panels(%[[G]]) column 0
 //  CHECK-NEXT:   kernel.attention @{{.*}}(%[[P]], %[[Q]], %[[S]]) planes [0, 0, 0]
 //       CHECK:   %[[L:.*]] = kernel.linear @{{.*}}(%{{.*}}, @wide.packed) panels 4 by 1 rows by 6 : {{.*}} -> tensor<?x64xf32>

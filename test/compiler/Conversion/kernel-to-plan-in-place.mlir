@@ -141,11 +141,74 @@ module {
 
 !rows = tensor<?x32xf32>
 
+// In the arena, too, even if only the block needs the first sum, as long as the
+// arena needs a later one. If it needs none (@negative_block), the sum is in the
+// block: what follows may take the arena's memory.
+// CHECK-LABEL: kernel.output "tokens"
+//   CHECK-NOT: plan.slot @rows.first
+//   CHECK-NOT: plan.slot @rows.second
+//   CHECK-DAG: plan.slot @rows.embed arena rows tokens row_bytes 128
+//   CHECK-DAG: plan.slot @rows.negative_block block row_bytes 128
+//       CHECK: plan.step @step.1.tokens over tokens
+//       CHECK:   plan.call @linear({{.*}}, @rows.embed + row * 128 + panel * 64, 0, @rows.embed + row * 128 + panel * 64, {{.*}}) name "first"
+//  CHECK-NEXT:   plan.for_rows @norm(@rows.embed + row * 128, @rows.norm_0 + row * 128)
+//  CHECK-NEXT:   plan.call @linear({{.*}}, @rows.embed + row * 128 + panel * 64, 0, @rows.embed + row * 128 + panel * 64, {{.*}}) name "second"
+//       CHECK: plan.step @step.3.tokens over tokens
+//       CHECK:   plan.call @linear({{.*}}, @rows.negative_block + row * 128 + panel * 64, 0, @rows.embed + row * 128 + panel * 64, {{.*}}) name "negative_block"
+module {
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+      {k = 32, lda = 32, ldc = 32, ldr = 32}
+  func.func private @embed(!llvm.ptr, !llvm.ptr)
+  func.func private @norm(!llvm.ptr, !llvm.ptr)
+  func.func private @conv(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr)
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %at = encoder.input positions : tensor<?xi32>
+    %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
+    %n = kernel.rows @norm(%x) {name = "norm"} : (!rows) -> !rows
+    %c = kernel.short_conv @conv(%n at %at : tensor<?xi32>) weights [@taps]
+        {name = "conv"} : !rows -> !rows
+    %a = kernel.linear @linear(%c, @w.packed residual %x : !rows) panels 2 by 1
+        rows by 6 {name = "first"} : !rows -> !rows
+    %m = kernel.rows @norm(%a) {name = "norm"} : (!rows) -> !rows
+    %b = kernel.linear @linear(%m, @w.packed residual %a : !rows) panels 2 by 1
+        rows by 6 {name = "second"} : !rows -> !rows
+    %d = kernel.short_conv @conv(%b at %at : tensor<?xi32>) weights [@taps]
+        {name = "conv"} : !rows -> !rows
+    %e = kernel.short_conv @conv(%d at %at : tensor<?xi32>) weights [@taps]
+        {name = "conv"} : !rows -> !rows
+    %f = kernel.linear @linear(%e, @w.packed residual %b : !rows) panels 2 by 1
+        rows by 6 {name = "negative_block"} : !rows -> !rows
+    %l = kernel.rows @norm(%f) {name = "last"} : (!rows) -> !rows
+    kernel.output "tokens" columns 32 per_token
+    kernel.store @norm(%l) to "tokens" columns 0, 32 pick : !rows
+    return
+  }
+  encoder.weight @words : tensor<5x32xf32> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<5x32xf32>
+    encoder.yield %0 : tensor<5x32xf32>
+  }
+  encoder.weight @w.packed : tensor<2x32x16xf32> {
+    %0 = encoder.tensor "w" in "model.safetensors" : tensor<32x32xf32>
+    %1 = kernel.pack %0 : tensor<32x32xf32> -> tensor<2x32x16xf32>
+    encoder.yield %1 : tensor<2x32x16xf32>
+  }
+  encoder.weight @taps : tensor<3x32xf32> {
+    %0 = encoder.tensor "conv" in "model.safetensors" : tensor<32x1x3xf32>
+    %1 = kernel.transpose %0 : tensor<32x1x3xf32> -> tensor<3x32xf32>
+    encoder.yield %1 : tensor<3x32xf32>
+  }
+}
+
+// -----
+
+!rows = tensor<?x32xf32>
+
 // It must not
 //   - where others read the residual later (@negative_later),
 //   - where it multiplies what it adds: a panel would read what the one before it
 //     has written (@negative_input),
-//   - between memory of the block and of the arena (@negative_kept).
+//   - in the block, if the arena needs the sum (@negative_kept).
 // CHECK-LABEL: kernel.output "tokens"
 //   CHECK-DAG: plan.slot @rows.negative_later block row_bytes 128
 //   CHECK-DAG: plan.slot @rows.negative_input block row_bytes 128
