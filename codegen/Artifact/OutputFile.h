@@ -34,8 +34,8 @@ public:
   /// Of the target, without its folder.
   const std::string &name() const { return target; }
 
-  /// Writes at an offset; gaps hold zeros. Goes to the file system in whole huge
-  /// pages where offsets rise; those of zeros behind the end become holes.
+  /// Writes at an offset; gaps hold zeros. Goes to the file system in whole
+  /// huge pages where offsets rise; those of zeros behind the end become holes.
   bool write(uint64_t offset, const uint8_t *bytes, uint64_t size,
              std::string &error);
   /// Cuts or extends with zeros.

@@ -26,22 +26,17 @@ func::FuncOp encast::getLayerNorm(ModuleOp module, int64_t hidden,
     Value bias = hasBias ? p.argument(2) : Value();
     Value y = p.argument(hasBias ? 3 : 2);
 
-    Value sum = p.forEachVector(
-        hidden, {p.splat(0)},
-        [&](Columns at, ValueRange partial) -> SmallVector<Value> {
-          return {p.add(partial[0], p.load(x, at))};
-        })[0];
-    Value mean = p.setName(
-        p.broadcast(p.divide(p.sumLanes(sum), p.scalar(double(hidden)))),
-        "mean");
+    Value sum = p.sumVectors(hidden, [&](Columns at, Value partial) {
+      return p.add(partial, p.load(x, at));
+    });
+    Value mean =
+        p.setName(p.broadcast(p.divide(sum, p.scalar(double(hidden)))), "mean");
 
-    Value squares = p.forEachVector(
-        hidden, {p.splat(0)},
-        [&](Columns at, ValueRange partial) -> SmallVector<Value> {
-          Value centred = p.existing(p.subtract(p.load(x, at), mean), at);
-          return {p.fma(centred, centred, partial[0])};
-        })[0];
-    Value scale = p.inverseRoot(p.sumLanes(squares), hidden, epsilon);
+    Value squares = p.sumVectors(hidden, [&](Columns at, Value partial) {
+      Value centred = p.existing(p.subtract(p.load(x, at), mean), at);
+      return p.fma(centred, centred, partial);
+    });
+    Value scale = p.inverseRoot(squares, hidden, epsilon);
 
     p.forEachResult(y, hidden, output, [&](Columns at) {
       Value normal = p.multiply(p.subtract(p.load(x, at), mean), scale);
@@ -63,13 +58,11 @@ func::FuncOp encast::getRmsNorm(ModuleOp module, int64_t hidden, double epsilon,
       {{"x", row}, {"weight", row}, {"y", resultType(context, hidden, output)}},
       [&](RowProgram &p) {
         Value x = p.argument(0), weight = p.argument(1), y = p.argument(2);
-        Value squares = p.forEachVector(
-            hidden, {p.splat(0)},
-            [&](Columns at, ValueRange partial) -> SmallVector<Value> {
-              Value value = p.load(x, at);
-              return {p.fma(value, value, partial[0])};
-            })[0];
-        Value scale = p.inverseRoot(p.sumLanes(squares), hidden, epsilon);
+        Value squares = p.sumVectors(hidden, [&](Columns at, Value partial) {
+          Value value = p.load(x, at);
+          return p.fma(value, value, partial);
+        });
+        Value scale = p.inverseRoot(squares, hidden, epsilon);
         p.forEachResult(y, hidden, output, [&](Columns at) {
           return p.multiply(p.multiply(p.load(x, at), scale),
                             p.load(weight, at));
@@ -79,19 +72,19 @@ func::FuncOp encast::getRmsNorm(ModuleOp module, int64_t hidden, double epsilon,
 
 func::FuncOp encast::getNormalize(ModuleOp module, int64_t columns) {
   MemRefType row = rowType(module.getContext(), columns);
-  return getProgram(
-      module, llvm::formatv("normalize_{0}", columns), {{"x", row}, {"y", row}},
-      [&](RowProgram &p) {
-        Value x = p.argument(0), y = p.argument(1);
-        auto square = [&](Columns at, ValueRange sum) -> SmallVector<Value> {
-          Value value = p.load(x, at);
-          return {p.fma(value, value, sum[0])};
-        };
-        Value sum = p.forEachVector(columns, {p.splat(0)}, square)[0];
-        Value norm = p.squareRoot(p.sumLanes(sum));
-        Value divisor = p.broadcast(p.maximum(norm, p.scalar(1e-12)));
-        p.forEachVector(columns, [&](Columns at) {
-          p.store(p.divide(p.load(x, at), divisor), y, at);
-        });
-      });
+  return getProgram(module, llvm::formatv("normalize_{0}", columns),
+                    {{"x", row}, {"y", row}}, [&](RowProgram &p) {
+                      Value x = p.argument(0), y = p.argument(1);
+                      Value squares =
+                          p.sumVectors(columns, [&](Columns at, Value partial) {
+                            Value value = p.load(x, at);
+                            return p.fma(value, value, partial);
+                          });
+                      Value norm = p.squareRoot(squares);
+                      Value divisor =
+                          p.broadcast(p.maximum(norm, p.scalar(1e-12)));
+                      p.forEachVector(columns, [&](Columns at) {
+                        p.store(p.divide(p.load(x, at), divisor), y, at);
+                      });
+                    });
 }

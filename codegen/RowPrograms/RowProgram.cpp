@@ -54,27 +54,39 @@ Value RowProgram::toFloat(Value number) {
   return arith::SIToFPOp::create(b, b.getF32Type(), integer);
 }
 
-SmallVector<Value> RowProgram::forEachVector(
-    int64_t columns, ArrayRef<Value> values,
-    function_ref<SmallVector<Value>(Columns, ValueRange)> body) {
-  SmallVector<Value> carried(values);
-  int64_t full = columns / kLanes * kLanes;
-  if (full)
-    carried = forEach("column", index(0), index(full), index(kLanes), carried,
-                      [&](Value column, ValueRange inner) {
-                        return body({column, Value()}, inner);
-                      });
-  if (full < columns)
-    carried = body({index(full), firstLanes(columns - full)}, carried);
-  return carried;
-}
-
 void RowProgram::forEachVector(int64_t columns,
                                function_ref<void(Columns)> body) {
-  forEachVector(columns, {}, [&](Columns at, ValueRange) {
-    body(at);
-    return SmallVector<Value>();
-  });
+  int64_t full = columns / kLanes * kLanes;
+  if (full)
+    forEach("column", index(0), index(full), index(kLanes), {},
+            [&](Value column, ValueRange) {
+              body({column, Value()});
+              return SmallVector<Value>();
+            });
+  if (full < columns)
+    body({index(full), firstLanes(columns - full)});
+}
+
+Value RowProgram::sumVectors(int64_t columns,
+                             function_ref<Value(Columns, Value)> body) {
+  constexpr int64_t count = 4;
+  SmallVector<Value> sums(count, splat(0));
+  int64_t full = columns / (count * kLanes) * (count * kLanes);
+  if (full)
+    sums = forEach("column", index(0), index(full), index(count * kLanes), sums,
+                   [&](Value column, ValueRange partial) {
+                     SmallVector<Value> next;
+                     for (int64_t i = 0; i < count; ++i)
+                       next.push_back(body({plus(column, i * kLanes), Value()},
+                                           partial[i]));
+                     return next;
+                   });
+  for (int64_t i = 0, begin = full; begin < columns; ++i, begin += kLanes) {
+    int64_t left = columns - begin;
+    sums[i] = body({index(begin), left < kLanes ? firstLanes(left) : Value()},
+                   sums[i]);
+  }
+  return sumLanes(add(add(sums[0], sums[2]), add(sums[1], sums[3])));
 }
 
 SmallVector<Value>

@@ -68,10 +68,12 @@ public:
   Value toFloat(Value number);
 
   /// Walks over the row: a loop over its full vectors, then its last columns
-  /// under a mask. `values` are carried from one vector to the next.
-  Values forEachVector(int64_t columns, llvm::ArrayRef<Value> values,
-                       llvm::function_ref<Values(Columns, ValueRange)> body);
+  /// under a mask.
   void forEachVector(int64_t columns, llvm::function_ref<void(Columns)> body);
+  /// The sum over a row, for which `body` adds columns to a partial sum. Vector
+  /// i goes to partial sum i mod 4: one chain would wait for its additions.
+  Value sumVectors(int64_t columns,
+                   llvm::function_ref<Value(Columns, Value)> body);
 
   /// A loop; `counter` is the name of its variable in printed IR, `values` are
   /// carried from one iteration to the next.

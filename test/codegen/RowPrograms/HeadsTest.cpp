@@ -97,7 +97,7 @@ struct Operands {
     for (int64_t head = 0; head < heads; ++head) {
       std::vector<float> n = headOfX(head);
       if (options.norm) {
-        float sum = reduceRow(n, [](float sum, float value) {
+        float sum = reduceRow<16>(n, [](float sum, float value) {
           return std::fma(value, value, sum);
         });
         float scale = 1 / std::sqrt(sum / float(headSize) + float(kEpsilon));

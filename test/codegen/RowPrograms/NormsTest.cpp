@@ -85,12 +85,12 @@ TEST_P(NormsTest, LayerNormFollowsItsFormulaBitForBit) {
   for (int64_t size : sizes()) {
     Row x(randomRow(size, 1)), gain(randomRow(size, 2)),
         shift(randomRow(size, 3)), y(std::vector<float>(size, -7));
-    float mean = reduceRow(x.values(), std::plus<float>()) / float(size);
-    float variance = reduceRow(x.values(),
-                               [&](float sum, float value) {
-                                 float centred = value - mean;
-                                 return std::fma(centred, centred, sum);
-                               }) /
+    float mean = reduceRow<64>(x.values(), std::plus<float>()) / float(size);
+    float variance = reduceRow<64>(x.values(),
+                                   [&](float sum, float value) {
+                                     float centred = value - mean;
+                                     return std::fma(centred, centred, sum);
+                                   }) /
                      float(size);
     float scale = 1 / std::sqrt(variance + 1e-12f);
     std::vector<float> expected;
@@ -175,7 +175,7 @@ Expected rmsNorm(const std::vector<float> &x, const std::vector<float> &gain,
 /// The formula in the header, in f32.
 std::vector<float> rmsNormBits(const std::vector<float> &x,
                                const std::vector<float> &gain, float epsilon) {
-  float sum = reduceRow(
+  float sum = reduceRow<64>(
       x, [](float sum, float value) { return std::fma(value, value, sum); });
   float scale = 1 / std::sqrt(sum / float(x.size()) + epsilon);
   std::vector<float> y;
@@ -297,9 +297,10 @@ TEST_P(NormsTest, NormalizeFollowsItsFormulaBitForBit) {
   });
   for (int64_t size : sizes()) {
     Row x(randomRow(size, 1)), y(std::vector<float>(size, -7));
-    float norm = std::sqrt(reduceRow(x.values(), [](float sum, float value) {
-      return std::fma(value, value, sum);
-    }));
+    float norm =
+        std::sqrt(reduceRow<64>(x.values(), [](float sum, float value) {
+          return std::fma(value, value, sum);
+        }));
     std::vector<float> expected;
     for (float value : x.values())
       expected.push_back(value / std::max(norm, 1e-12f));

@@ -211,13 +211,13 @@ inline void expectNear(const std::vector<float> &given,
         << expected.y[i];
 }
 
-/// Lane c % 16 of a row reduction, then lanes in halves, with f32 roundings.
-template <typename Step>
+/// Lane c % count of a row reduction, then lanes in halves, with f32 roundings.
+template <int count, typename Step>
 float reduceRow(const std::vector<float> &x, Step step) {
-  std::array<float, 16> lanes = {};
+  std::array<float, count> lanes = {};
   for (size_t column = 0; column < x.size(); ++column)
-    lanes[column % 16] = step(lanes[column % 16], x[column]);
-  for (int half = 8; half >= 1; half /= 2)
+    lanes[column % count] = step(lanes[column % count], x[column]);
+  for (int half = count / 2; half >= 1; half /= 2)
     for (int lane = 0; lane < half; ++lane)
       lanes[lane] += lanes[lane + half];
   return lanes[0];
