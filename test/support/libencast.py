@@ -201,7 +201,7 @@ class Session:
                 "encast_run", self.handle, given, ctypes.c_int64(len(given)),
                 asked, ctypes.c_int64(len(asked)))
 
-        run.keeps = named  # the memory that `given` points to
+        run.keeps = named, results  # the memory that it reads and writes
         return run, results
 
     def run(self, sequences, outputs, token_types=None, rows=None,
