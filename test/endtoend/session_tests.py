@@ -28,7 +28,7 @@ def check_memory(context, artifact, threads):
         require(session.stats().arena_bytes == needed,
                 f"arena of {session.stats().arena_bytes}, needed {needed}")
         given = sum(array.nbytes
-                    for array in [*results.values(), *run.keeps.values()])
+                    for array in [*results.values(), *run.keeps[0].values()])
         allowed = (needed + given + session.model.info.weights_bytes
                    + (2 << 20) + threads * (128 << 10))
         require(grown <= allowed, f"grew by {grown}, allowed {allowed}")
