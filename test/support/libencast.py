@@ -201,7 +201,8 @@ class Session:
                 "encast_run", self.handle, given, ctypes.c_int64(len(given)),
                 asked, ctypes.c_int64(len(asked)))
 
-        run.keeps = named, results  # the memory that it reads and writes
+        # The memory that it reads and writes.
+        run.keeps = [*named.values(), *results.values()]
         return run, results
 
     def run(self, sequences, outputs, token_types=None, rows=None,
