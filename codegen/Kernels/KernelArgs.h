@@ -44,6 +44,9 @@ struct LinearArgs {
                        ///< (f32, ldc = 16).
   void *workspace; ///< linearWorkspaceBytes(row, shape) bytes, 64-byte aligned,
                    ///< this thread's own; unused if that is 0.
+  const void *ahead; ///< What the thread reads next, the b of another call; may
+                     ///< be null. Kernels that fetch the next panels ahead go
+                     ///< on with it behind the last ones.
 };
 enum class LinearArg {
   A,
@@ -55,6 +58,7 @@ enum class LinearArg {
   Panels,
   CPanelBytes,
   Workspace,
+  Ahead,
   Count
 };
 

@@ -52,6 +52,7 @@ enum Local {
   Bias,
   Panels, // of the call
   CPanelBytes,
+  Ahead,
   Few,       // 1 if the call has less than 16 rows
   TailTile0, // first rows of the halves of the last block, if it is not full:
   TailTile1, // relative to the block, maybe negative
@@ -61,6 +62,7 @@ enum Local {
   PairResidual,
   ChunkA, // first row of the group, first step of the chunk
   ChunkB,
+  NextPair,       // what ChunkB will be in it
   NextChunkBytes, // of f32 weights, 0 behind the last pair
   ChunksLeft,     // of those between the first and the last one
   RowsLeft,       // of the group, this block's included
@@ -180,6 +182,7 @@ void LinearTiles::emitArguments() {
       {B, offsetof(LinearArgs, b)},
       {Bias, offsetof(LinearArgs, bias)},
       {Panels, offsetof(LinearArgs, panels)},
+      {Ahead, offsetof(LinearArgs, ahead)},
       {CPanelBytes, offsetof(LinearArgs, cPanelBytes)}};
   for (auto [place, offset] : copies) {
     mov(temp, ptr[args + offset]);
@@ -254,14 +257,10 @@ void LinearTiles::emitGroup() {
               {PairResidual, GroupResidual}});
   if (splits())
     emitFirstSplit();
-  Label nextPair, notLastPair;
+  Label nextPair;
   L(nextPair);
-  if (!splits()) {
-    cmp(local(PanelsLeft), 2);
-    jne(notLastPair);
-    xor_(prefetchBytes, prefetchBytes);
-    L(notLastPair);
-  }
+  if (!splits())
+    emitNextPair();
   emitPair();
   sub(local(PanelsLeft), 2);
   jnz(nextPair);
@@ -295,6 +294,24 @@ void LinearTiles::emitShare() {
   else
     imul(prefetchBytes, rax, kPrefetchUnitBytes);
   mov(aRowBytes, aRowStride());
+}
+
+/// Where the next pair lies; fetches nothing if there is none.
+void LinearTiles::emitNextPair() {
+  Label known;
+  mov(temp, local(ChunkB));
+  add(temp, int(steps * stepBytes()));
+  cmp(local(PanelsLeft), 2);
+  jne(known);
+  mov(starts[0], local(GroupRows));
+  mov(temp, local(B));
+  cmp(starts[0], local(Rows));
+  jne(known);
+  mov(temp, local(Ahead));
+  test(temp, temp);
+  cmovz(prefetchBytes, temp);
+  L(known);
+  mov(local(NextPair), temp);
 }
 
 /// Splits the first chunk of the first pair.
@@ -454,8 +471,7 @@ void LinearTiles::emitChunk(Start start, int chunkSteps, bool last) {
   if (splits()) {
     emitNextSplit();
   } else {
-    mov(prefetch, local(ChunkB));
-    add(prefetch, int(steps * stepBytes()));
+    mov(prefetch, local(NextPair));
   }
 
   Label nextBlock, noEpilogue, stepsDone;
@@ -498,10 +514,12 @@ void LinearTiles::emitChunk(Start start, int chunkSteps, bool last) {
   ja(nextBlock);
 
   add(local(ChunkA), chunkSteps * kTileRowBytes);
-  if (splits())
+  if (splits()) {
     emitSplitRest();
-  else
+  } else {
     add(local(ChunkB), chunkSteps * stepBytes());
+    add(local(NextPair), chunkSteps * stepBytes());
+  }
 }
 
 /// Points at the sums of a half of the block: finished ones, or those that wait

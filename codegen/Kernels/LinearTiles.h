@@ -52,6 +52,9 @@ const std::vector<PlaneProduct> &planeProducts(Arithmetic arithmetic);
 ///                       row by row; prefetch a share of the next pair of B,
 ///                       and the next pair of c and residual in these rows
 ///
+/// Behind the last pair comes the first one of the next group, or of the next
+/// call (LinearArgs::ahead): no call waits for its first panels.
+///
 /// Bf16x6 reads f32 weights. Beside the steps of a chunk it splits the next one
 /// into planes in the workspace, row of a tile by row of a tile, and fetches
 /// what lies a distance ahead. Both chunks have to stay in the L1:
@@ -117,6 +120,7 @@ private:
   void emitSplitRest();
   void emitTailTiles();
   void emitPair();
+  void emitNextPair();
   void emitNextChunkBytes(size_t first, size_t behind);
   void emitChunk(Start start, int chunkSteps, bool last);
   void emitSumPointer(const Xbyak::Reg64 &pointer, int half, bool areFinished);

@@ -260,6 +260,8 @@ private:
                                const Scope &scope) {
     if (auto address = dyn_cast<AtAttr>(operand))
       return emitAddress(op, address, scope);
+    if (auto ahead = dyn_cast<AheadAttr>(operand))
+      return emitAhead(cast<CallOp>(op), ahead, scope);
     if (auto count = dyn_cast<CountAttr>(operand))
       return emitCount(count.getValue(), scope);
     return integer(cast<IntegerAttr>(operand).getInt());
@@ -327,6 +329,18 @@ private:
       offset = add(offset, arith::MulIOp::create(b, plane, planeBytes));
     }
     return at(base(place), offset);
+  }
+
+  /// See Plan_AheadAttr.
+  FailureOr<Value> emitAhead(CallOp call, AheadAttr ahead, const Scope &scope) {
+    auto found = places.find(ahead.getSymbol().getValue());
+    if (found == places.end())
+      return call->emitOpError()
+             << "reads ahead " << ahead.getSymbol() << ", which is no weight";
+    Value all = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, scope.panels,
+                                      integer(int64_t(call.getPanels())));
+    Value none = LLVM::ZeroOp::create(b, pointer);
+    return Value(arith::SelectOp::create(b, all, base(found->second), none));
   }
 
   Value rowIndex(AtAttr address, Place place, const Scope &scope) {

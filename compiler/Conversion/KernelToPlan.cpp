@@ -88,6 +88,7 @@ private:
   SmallVector<Step> steps;
   DenseMap<Operation *, unsigned> stepOf;
   DenseMap<Value, SlotOp> slots;
+  DenseMap<Operation *, Attribute> ahead; ///< What linears fetch for the next.
   llvm::StringMap<SlotOp> outputSlots;
   DenseMap<Attribute, SlotOp> indexSlots;
   Operations delayed; ///< Until the step of their only reader.
@@ -102,6 +103,7 @@ private:
   LogicalResult makeSteps();
   LogicalResult makeSlots();
   void makeSlot(Value value);
+  void chainWeights();
   bool isLastReaderOfResidual(kernel::LinearOp linear);
   bool endsInArena(Value value);
   bool canReplaceResidual(kernel::LinearOp linear);
@@ -698,6 +700,23 @@ int64_t PlanBuilder::packedPanelBytes(FlatSymbolRefAttr kernel, int64_t k) {
          (planes ? planes * bf16Bytes : kFloatBytes);
 }
 
+/// Tells each linear that fetches weights ahead of its products where those of
+/// the next one are.
+void PlanBuilder::chainWeights() {
+  FlatSymbolRefAttr next;
+  for (const Step &step : llvm::reverse(steps))
+    for (Operation *op : llvm::reverse(step.ops)) {
+      auto linear = dyn_cast<kernel::LinearOp>(op);
+      if (!linear)
+        continue;
+      auto define = symbols.lookup<kernel::DefineOp>(linear.getKernel());
+      const KernelRow *row = findKernelRow(define.getRow());
+      if (next && row && packedWeightPlanes(row->arithmetic))
+        ahead[op] = AheadAttr::get(b.getContext(), next);
+      next = linear.getWeightAttr();
+    }
+}
+
 void PlanBuilder::emit(kernel::LinearOp op) {
   int64_t k = kernel::getColumns(op.getInput());
   auto kernel = symbols.lookup<kernel::DefineOp>(op.getKernel());
@@ -717,6 +736,7 @@ void PlanBuilder::emit(kernel::LinearOp op) {
     panelBytes = number(to.panelBytes);
   }
   Attribute bias = number(0), residual = number(0), space = number(0);
+  Attribute next = ahead.lookup(op);
   if (op.getBiasAttr())
     bias = attr({.symbol = *op.getBias(), .panelBytes = kPanelBytes});
   if (op.getResidual()) {
@@ -728,12 +748,13 @@ void PlanBuilder::emit(kernel::LinearOp op) {
     space = workspace(op, *op.getWorkspaceBytes());
   auto call = CallOp::create(
       b, op.getLoc(), op.getKernelAttr(),
-      b.getArrayAttr({attr(at(op.getInput())),
-                      attr({.symbol = op.getWeight(),
-                            .panelBytes = storedPanelBytes(op.getWeight(),
-                                                           op.getPanels())}),
-                      attr(to), bias, residual, count(Count::Rows),
-                      count(Count::Panels), panelBytes, space}),
+      b.getArrayAttr(
+          {attr(at(op.getInput())),
+           attr({.symbol = op.getWeight(),
+                 .panelBytes =
+                     storedPanelBytes(op.getWeight(), op.getPanels())}),
+           attr(to), bias, residual, count(Count::Rows), count(Count::Panels),
+           panelBytes, space, next ? next : number(0)}),
       StringAttr());
   setDemand(call, op);
   call.setPanels(op.getPanels());
@@ -794,7 +815,7 @@ void PlanBuilder::emit(kernel::LinearStoreOp op) {
       b, op.getLoc(), op.getKernelAttr(),
       b.getArrayAttr({attr(at(op.getInput())), attr(weights), attr(group), bias,
                       number(0), count(Count::Rows), count(Count::Panels),
-                      number(kPanelBytes), space}),
+                      number(kPanelBytes), space, number(0)}),
       StringAttr());
   At to{.symbol = outputSlots.lookup(output).getSymName(),
         .rowBytes = columns * kFloatBytes,
@@ -990,6 +1011,7 @@ LogicalResult PlanBuilder::run() {
     }
   if (failed(makeSlots()))
     return failure();
+  chainWeights();
   for (auto [number, step] : llvm::enumerate(steps))
     emitStep(step, number);
   symbols.erase(func);

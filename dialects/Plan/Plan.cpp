@@ -167,6 +167,13 @@ static ParseResult parseOperands(OpAsmParser &parser, ArrayAttr &operands) {
       list.push_back(parser.getBuilder().getI64IntegerAttr(value));
       return success();
     }
+    if (succeeded(parser.parseOptionalKeyword("ahead"))) {
+      FlatSymbolRefAttr symbol;
+      if (parser.parseAttribute(symbol))
+        return failure();
+      list.push_back(AheadAttr::get(parser.getContext(), symbol));
+      return success();
+    }
     StringRef keyword;
     if (succeeded(parser.parseOptionalKeyword(&keyword))) {
       std::optional<Count> count = symbolizeCount(keyword);
@@ -193,6 +200,8 @@ static void printOperands(OpAsmPrinter &printer, Operation *,
   llvm::interleaveComma(operands, printer, [&](Attribute operand) {
     if (auto at = dyn_cast<AtAttr>(operand))
       printAt(printer, at);
+    else if (auto ahead = dyn_cast<AheadAttr>(operand))
+      printer << "ahead " << ahead.getSymbol();
     else if (auto count = dyn_cast<CountAttr>(operand))
       printer << stringifyCount(count.getValue());
     else if (auto value = dyn_cast<IntegerAttr>(operand))
@@ -345,6 +354,15 @@ static LogicalResult verifyOperands(Operation *op, FlatSymbolRefAttr callee,
     if (auto at = dyn_cast<AtAttr>(operand)) {
       if (failed(verifyAddress(op, at, symbols)))
         return failure();
+    } else if (auto ahead = dyn_cast<AheadAttr>(operand)) {
+      Operation *symbol =
+          symbols.lookupNearestSymbolFrom(op, ahead.getSymbol());
+      if (!symbol || isa<SlotOp>(symbol))
+        return op->emitOpError()
+               << "reads ahead " << ahead.getSymbol() << ", which is no weight";
+      if (!isa<CallOp>(op) || isa<ForPanelsOp>(op->getParentOp()))
+        return op->emitOpError()
+               << "reads ahead, which only a 'plan.call' does for its item";
     } else if (auto count = dyn_cast<CountAttr>(operand)) {
       if ((count.getValue() == Count::PanelColumns ||
            count.getValue() == Count::GroupColumns) &&

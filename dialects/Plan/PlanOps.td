@@ -135,6 +135,18 @@ def Plan_AtAttr : AttrDef<Plan_Dialect, "At"> {
   let hasCustomAssemblyFormat = 1;
 }
 
+def Plan_AheadAttr : AttrDef<Plan_Dialect, "Ahead"> {
+  let mnemonic = "ahead";
+  let summary = "where the weights of a later call begin";
+  let description = [{
+    The address of `symbol`, an encoder.weight, if the item has all panels of the
+    call; else null, since another thread may go on. A hint: the callee may fetch
+    what lies there. Printed `ahead @x`.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$symbol);
+  let assemblyFormat = "`<` $symbol `>`";
+}
+
 def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
   let summary = "names memory for the rows of a value";
   let description = [{
@@ -218,7 +230,8 @@ def Plan_CallOp : Plan_CallBase<"call", [
   let description = [{
     The operands are the fields of the kernel's argument struct, in order, as
     many as the callee's attribute `operands` says, if it has one. An operand is
-    an address (`#plan.at`), a number of the item (`#plan.count`) or an integer. `panels` (0: none) is how many panels the call has in all; they
+    an address (`#plan.at`, `#plan.ahead`), a number of the item (`#plan.count`)
+    or an integer. `panels` (0: none) is how many panels the call has in all; they
     can be split at multiples of `panel_tile`. Runs in `modes` (1 all rows, 2
     selected rows) and if any of `outputs` is asked (bit mask, -1 any). Of the
     keys that `flops_per_row_and_key` is multiplied by, those at most `window`

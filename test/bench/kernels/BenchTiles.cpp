@@ -84,8 +84,8 @@ public:
            (planes == 0 ? 4 : 2);
   }
 
-  void run(const void *a, const void *b, void *c, int64_t rows,
-           int64_t panels) const {
+  void run(const void *a, const void *b, void *c, int64_t rows, int64_t panels,
+           const void *ahead = nullptr) const {
     LinearArgs args = {};
     args.a = a;
     args.b = b;
@@ -96,6 +96,7 @@ public:
     args.cPanelBytes =
         (shape.gated ? 8 : 16) * int64_t(shape.cPlanes > 0 ? 2 : 4);
     args.workspace = workspace.at(0);
+    args.ahead = ahead;
     (*code)(&args);
   }
 
@@ -233,11 +234,12 @@ void Bench::addFeedForward(Arithmetic arithmetic, int64_t hidden, int64_t inner,
          const int64_t upBytes = first->weightBytes(upPanels);
          const int64_t downBytes = second->weightBytes(downPanels);
          const TileScope tiles;
+         const char *up = nextWeights(upBytes, true);
          for (int64_t column = 0; column < inner; column += chunk) {
-           first->run(a->at(0), nextWeights(upBytes, true), act->at(0), rows,
-                      upPanels);
-           second->run(act->at(0), nextWeights(downBytes, true), c->at(0), rows,
-                       downPanels);
+           const char *down = nextWeights(downBytes, true);
+           first->run(a->at(0), up, act->at(0), rows, upPanels, down);
+           up = column + chunk < inner ? nextWeights(upBytes, true) : nullptr;
+           second->run(act->at(0), down, c->at(0), rows, downPanels, up);
          }
        },
        productsOf(arithmetic)});

@@ -283,6 +283,18 @@ TEST_P(TileLinear, LeavesTheGapsOfWideStridesUntouched) {
   }
 }
 
+// 600 rows are two groups; what is ahead ends long before a pair does.
+TEST_P(TileLinear, ComputesTheSameWithWeightsAhead) {
+  for (int64_t rows : {7, 40, 600}) {
+    TileLinearProblem problem(GetParam(), rows, 4, denseShape(GetParam(), 600),
+                              3);
+    const std::vector<uint8_t> ahead(64);
+    problem.ahead = ahead.data();
+    problem.run(*kernel(problem));
+    expectBits(problem);
+  }
+}
+
 TEST_P(TileLinear, WritesPanelsBehindEachOtherWhereAsked) {
   const int64_t rows = 49, panels = 4;
   TileLinearProblem rowMajor(GetParam(), rows, panels,

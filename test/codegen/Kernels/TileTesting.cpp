@@ -256,6 +256,7 @@ void TileLinearProblem::run(const ExecutableCode &code, int64_t firstRow,
   args.panels = panels;
   args.cPanelBytes = panelResults * elementBytes;
   args.workspace = workspace.data();
+  args.ahead = ahead;
   code.callChecked(&args);
 }
 

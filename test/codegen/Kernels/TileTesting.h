@@ -95,6 +95,7 @@ public:
   std::vector<float> aValues; ///< [rows][k]
   std::vector<float> bValues; ///< [columns][k]
   GuardedFloats a, packedB, c, bias, residual, workspace;
+  const void *ahead = nullptr; ///< LinearArgs::ahead.
 
 private:
   int64_t cElement(int64_t row, int64_t column, int plane) const {

@@ -192,6 +192,19 @@ TEST_F(PlanToLLVMTest, RowsAreTakenByTheSequence) {
   EXPECT_EQ(addressFor("@hidden[by sequence] + row * 64"), 0x10000 + 90 * 64);
 }
 
+TEST_F(PlanToLLVMTest, WeightsAheadAreThereForItemsOfAllPanels) {
+  auto ahead = [&] {
+    compile("plan.call @kernel(ahead @w1) panels 8");
+    kernelCalls.clear();
+    call();
+    return kernelCalls.at(0).at(0);
+  };
+  EXPECT_EQ(ahead(), 0);
+  item.panel = 0;
+  item.panels = 8;
+  EXPECT_EQ(ahead(), 0x21000);
+}
+
 //===----------------------------------------------------------------------===//
 // Calls
 //===----------------------------------------------------------------------===//
@@ -444,6 +457,8 @@ TEST_F(PlanToLLVMErrorTest, AddressOfSomethingElse) {
   EXPECT_EQ(errorOfCall("plan.call @kernel(@program)"),
             "'plan.call' op reads @program, which is neither a slot nor a "
             "weight");
+  EXPECT_EQ(errorOfCall("plan.call @kernel(ahead @program)"),
+            "'plan.call' op reads ahead @program, which is no weight");
 }
 
 TEST_F(PlanToLLVMErrorTest, CallOfARowProgram) {

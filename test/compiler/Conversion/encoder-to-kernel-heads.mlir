@@ -6,8 +6,8 @@
 // A gate and what it multiplies are one call on interleaved panels: 20 columns take
 // 3 panels, of 8 columns of each.
 // CHECK-LABEL: module attributes
-//   CHECK-DAG: kernel.define @[[UP:.*]] row "linear_f32_6x16_avx2" operands 9 {activation = "silu", bias, gated, k = 32 : i64, lda = 32 : i64, ldc = 32 : i64}
-//   CHECK-DAG: kernel.define @[[DOWN:.*]] row "linear_f32_6x16_avx2" operands 9 {gated, k = 20 : i64, lda = 32 : i64, ldc = 32 : i64, ldr = 32 : i64}
+//   CHECK-DAG: kernel.define @[[UP:.*]] row "linear_f32_6x16_avx2" operands 10 {activation = "silu", bias, gated, k = 32 : i64, lda = 32 : i64, ldc = 32 : i64}
+//   CHECK-DAG: kernel.define @[[DOWN:.*]] row "linear_f32_6x16_avx2" operands 10 {gated, k = 20 : i64, lda = 32 : i64, ldc = 32 : i64, ldr = 32 : i64}
 //       CHECK:   %[[X:.*]] = kernel.embed
 //  CHECK-NEXT:   %[[U:.*]] = kernel.linear @[[UP]](%[[X]], @up.packed bias @up.bias.packed) panels 3 by 1 rows by 6 : tensor<?x32xf32> -> tensor<?x20xf32>
 //  CHECK-NEXT:   kernel.linear @[[DOWN]](%[[U]], @down.packed residual %[[X]] : tensor<?x32xf32>) panels 4 by 1 rows by 6

@@ -12,8 +12,8 @@
 // Tiles are pairs of panels: 40 columns take 4 panels, the weight and the bias are
 // padded to 64 columns.
 // CHECK-LABEL: module attributes {kernel.target = "sapphirerapids"}
-//   CHECK-DAG: kernel.define @[[UP:.*]] row "linear_bf16x3_32x32_amx" operands 9 {activation = "gelu", bias, k = 64 : i64, lda = 160 : i64, ldc = 160 : i64, plane_stride = 64 : i64, planes = 2 : i64}
-//   CHECK-DAG: kernel.define @[[DOWN:.*]] row "linear_bf16x3_32x32_amx" operands 9 {k = 40 : i64, lda = 160 : i64, ldc = 64 : i64, ldr = 64 : i64}
+//   CHECK-DAG: kernel.define @[[UP:.*]] row "linear_bf16x3_32x32_amx" operands 10 {activation = "gelu", bias, k = 64 : i64, lda = 160 : i64, ldc = 160 : i64, plane_stride = 64 : i64, planes = 2 : i64}
+//   CHECK-DAG: kernel.define @[[DOWN:.*]] row "linear_bf16x3_32x32_amx" operands 10 {k = 40 : i64, lda = 160 : i64, ldc = 64 : i64, ldr = 64 : i64}
 //       CHECK:   %[[X:.*]] = kernel.embed
 //  CHECK-NEXT:   %[[N:.*]] = kernel.rows @"layer_norm_64_1e-05_no_bias_planes_2"(%[[X]]) weights [@gain] {name = "norm"} : (tensor<?x64xf32>) -> tensor<?x2x64xbf16>
 //  CHECK-NEXT:   %[[U:.*]] = kernel.linear @[[UP]](%[[N]], @up.bf16x3 bias @up.bias.bf16x3) panels 4 by 2 rows by 32 workspace {{[0-9]+}} {name = "up"} : tensor<?x2x64xbf16> -> tensor<?x2x40xbf16>
@@ -101,7 +101,7 @@ module {
 // Without tiles such weights are stored in bf16 for f32 products, which are the
 // same, and so are others that bf16 may round.
 // FMA-LABEL: module attributes
-//       FMA:   kernel.define @[[WIDENS:.*]] row "linear_f32_8x48_avx512" operands 9 {bf16_weights, k = 64 : i64, lda = 64 : i64, ldc = 64 : i64}
+//       FMA:   kernel.define @[[WIDENS:.*]] row "linear_f32_8x48_avx512" operands 10 {bf16_weights, k = 64 : i64, lda = 64 : i64, ldc = 64 : i64}
 //       FMA:   %[[A:.*]] = kernel.linear @[[WIDENS]](%{{.*}}, @exact.packed.bf16) panels 4 by 3 rows by 8 workspace 12288 {name = "exact"}
 //  FMA-NEXT:   %[[B:.*]] = kernel.linear @[[WIDENS]](%[[A]], @exact.packed.bf16) {{.*}} {name = "exact3"}
 //  FMA-NEXT:   %[[C:.*]] = kernel.linear @[[WIDENS]](%[[B]], @exact.packed.bf16) {{.*}} {name = "exact1"}
@@ -420,7 +420,7 @@ module {
 // of its panels, in the planes that the precision wants. A weight of its own is
 // packed once, with its bias to whole pairs.
 // CHECK-LABEL: module attributes
-//   CHECK-DAG: kernel.define @[[EXACT:linear_bf16x3w_32x32_amx.*]] row "linear_bf16x3w_32x32_amx" operands 9 {bias, k = 40 : i64, lda = 224 : i64, ldc = 128 : i64}
+//   CHECK-DAG: kernel.define @[[EXACT:linear_bf16x3w_32x32_amx.*]] row "linear_bf16x3w_32x32_amx" operands 10 {bias, k = 40 : i64, lda = 224 : i64, ldc = 128 : i64}
 //       CHECK:   %[[P:.*]] = kernel.gather @copy_40(%{{.*}}) by pick
 //   CHECK-DAG:   %[[P1:.*]] = kernel.rows @split_40_planes_1(%[[P]])
 //   CHECK-DAG:   %[[P2:.*]] = kernel.rows @split_40_planes_2(%[[P]])

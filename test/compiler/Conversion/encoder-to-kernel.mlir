@@ -8,7 +8,7 @@
 // Attention reads planes of 16 columns, so the linear that it reads writes
 // them. Heads of 16 columns fill a plane each; head 0 of keys is plane 2.
 // CHECK-LABEL: module attributes {kernel.target = "x86-64-v3"}
-//   CHECK-DAG: kernel.define @[[LINEAR:linear_f32_6x16_avx2.k32.a32.c16.bias]] row "linear_f32_6x16_avx2" operands 9 {bias, k = 32 : i64, lda = 32 : i64, ldc = 16 : i64}
+//   CHECK-DAG: kernel.define @[[LINEAR:linear_f32_6x16_avx2.k32.a32.c16.bias]] row "linear_f32_6x16_avx2" operands 10 {bias, k = 32 : i64, lda = 32 : i64, ldc = 16 : i64}
 //   CHECK-DAG: kernel.define @[[ATTENTION:.*]] row "attention_f32_24_avx2" operands 10 {head_size = 16 : i64, ldo = 32 : i64, scale = 2.500000e-01 : f32}
 //       CHECK: func.func @encode
 //       CHECK:   %[[X:.*]] = kernel.embed @{{.*}}(%{{.*}}) in [@words]

@@ -15,16 +15,16 @@
 //       CHECK: plan.step @step.0.tokens over tokens rows 6 by 6
 //       CHECK:   plan.for_rows @heads.q(@rows.q + row * 128, @gain, @index.positions + row * 4, @rope, @rows.q.rope + row * 64 + plane(0 + panel * 0, tokens), token_plane_bytes) name "q.rope"
 //  CHECK-NEXT:   plan.for_rows @heads.k(@rows.q + row * 128 + 64, @rows.k + row * 64 + plane(0 + panel * 0, tokens), token_plane_bytes) name "k"
-//  CHECK-NEXT:   plan.call @v({{.*}}, @rows.v + row * 64 + plane(0 + panel * 1, tokens), 0, 0, rows, panels, token_plane_bytes, 0)
+//  CHECK-NEXT:   plan.call @v({{.*}}, @rows.v + row * 64 + plane(0 + panel * 1, tokens), 0, 0, rows, panels, token_plane_bytes, 0, 0)
 //
 // Two heads of queries share one of keys and values: an item is both of them, two
 // planes of queries and one of keys, and writes 32 columns.
 //       CHECK: plan.step @step.1.attention_tokens over attention_tokens heads 1 rows 192 by 24
 //  CHECK-NEXT:   plan.call @attention(@rows.q.rope + row * 64 + plane(0 + panel * 2, tokens), @rows.k + key * 64 + plane(0 + panel * 1, tokens), @rows.v + key * 64 + plane(0 + panel * 1, tokens), @rows.self + row * 128 + panel * 128, rows, keys, token_plane_bytes, token_plane_bytes, @workspace.rows.self, position) name "self" flops_per_row_and_key 128
 module {
-  kernel.define @q row "linear_f32_6x16_avx2" operands 9
+  kernel.define @q row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32}
-  kernel.define @v row "linear_f32_6x16_avx2" operands 9
+  kernel.define @v row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 16}
   kernel.define @attention row "attention_f32_24_avx2" operands 10
       {head_size = 16, ldo = 32, query_heads = 2, scale = 0.25 : f32}
@@ -97,7 +97,7 @@ module {
 //       CHECK: plan.step @step.3.attention_runs over attention_runs heads 1 rows 192 by 24
 //  CHECK-NEXT:   plan.call @attention(@rows.q.selected + row * 64 + plane(0 + panel * 2, selected), @rows.k + key * 64 + plane(0 + panel * 2, tokens), @rows.k + key * 64 + plane(0 + panel * 2, tokens), @rows.all + row * 128 + panel * 128, rows, keys, selected_plane_bytes, token_plane_bytes, @workspace.{{.*}}, position) name "some" modes 2 flops_per_row_and_key 128 window 3{{$}}
 module {
-  kernel.define @qkv row "linear_f32_6x16_avx2" operands 9
+  kernel.define @qkv row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 16}
   kernel.define @attention row "attention_f32_24_avx2" operands 10
       {head_size = 32, ldo = 32, window = 3, scale = 0.25 : f32}
@@ -155,14 +155,14 @@ module {
 // CHECK-LABEL: kernel.output "tokens"
 //   CHECK-DAG: plan.slot @rows.gated arena rows tokens row_bytes 128
 //       CHECK: plan.step @step.0.tokens over tokens
-//       CHECK:   plan.call @gated(@rows.embed + row * 128, @w.packed + panel * 2048, @rows.gated + row * 128 + panel * 32, @b.packed + panel * 64, 0, rows, panels, 32, 0) name "gated" panels 4 flops_per_row 4096
+//       CHECK:   plan.call @gated(@rows.embed + row * 128, @w.packed + panel * 2048, @rows.gated + row * 128 + panel * 32, @b.packed + panel * 64, 0, rows, panels, 32, 0, 0) name "gated" panels 4 flops_per_row 4096
 //  CHECK-NEXT: }
 //  CHECK-NEXT: plan.step @step.1.tokens over tokens
 //  CHECK-NEXT:   plan.for_rows @conv(@rows.gated + row * 128 - 128, @rows.gated + row * 128, @rows.gated + row * 128 + 128, @index.positions + row * 4, @taps, @rows.embed + row * 128, @rows.all + row * 128) name "all" modes 1
 //       CHECK: plan.step @step.2.selected over selected
 //  CHECK-NEXT:   plan.for_rows @conv.bias(@rows.gated[by @index.selected] + row * 128 - 128, @rows.gated[by @index.selected] + row * 128, @rows.gated[by @index.selected] + row * 128 + 128, @index.positions[by @index.selected] + row * 4, @taps, @bias, @rows.all + row * 128) name "some" modes 2
 module {
-  kernel.define @gated row "linear_f32_6x16_avx2" operands 9
+  kernel.define @gated row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32, gated, bias, activation = "silu"}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @conv(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr)
@@ -234,9 +234,9 @@ module {
 //  CHECK-NEXT:   plan.for_rows @conv({{.*}}, @rows.scale + row * 128, @rows.conv + row * 128) name "conv"
 //  CHECK-NEXT:   plan.call @out(@rows.conv + row * 128, {{.*}} name "out"
 module {
-  kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32}
-  kernel.define @out row "linear_f32_6x16_avx2" operands 9
+  kernel.define @out row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32, ldr = 32}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @norm(!llvm.ptr, !llvm.ptr, !llvm.ptr)
@@ -290,7 +290,7 @@ module {
 //       CHECK: plan.step @step.1.tokens over tokens
 //  CHECK-NEXT:   plan.for_rows @conv
 module {
-  kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @norm(!llvm.ptr, !llvm.ptr, !llvm.ptr)

@@ -15,11 +15,11 @@
 //  CHECK-NEXT:   plan.call @last(@rows.split + row * 128, @w.packed + panel * 1024, @rows.part + row * 128 + panel * 64, @bias + panel * 64, @rows.embed + row * 128 + panel * 64, {{.*}}) name "third"
 //  CHECK-NEXT:   plan.for_rows @norm(@rows.part + row * 128, @rows.norm + row * 128)
 module {
-  kernel.define @first row "linear_bf16_32x32_amx" operands 9
+  kernel.define @first row "linear_bf16_32x32_amx" operands 10
       {k = 32, lda = 64, ldc = 32}
-  kernel.define @next row "linear_bf16_32x32_amx" operands 9
+  kernel.define @next row "linear_bf16_32x32_amx" operands 10
       {k = 32, lda = 64, ldc = 32, accumulate}
-  kernel.define @last row "linear_bf16_32x32_amx" operands 9
+  kernel.define @last row "linear_bf16_32x32_amx" operands 10
       {k = 32, lda = 64, ldc = 32, ldr = 32, bias, accumulate}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @norm(!llvm.ptr, !llvm.ptr)
@@ -65,9 +65,9 @@ module {
 //  CHECK-NEXT: plan.call @next(@rows.embed + row * 128, @w.packed + panel * 2048, @rows.part + row * 128 + panel * 64, {{.*}}) name "second"
 //       CHECK: plan.for_rows @norm(@rows.part[by @index.pick] + row * 128, @output.tokens
 module {
-  kernel.define @first row "linear_f32_6x16_avx2" operands 9
+  kernel.define @first row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32}
-  kernel.define @next row "linear_f32_6x16_avx2" operands 9
+  kernel.define @next row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32, accumulate}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @norm(!llvm.ptr, !llvm.ptr)
@@ -108,7 +108,7 @@ module {
 //  CHECK-NEXT: plan.call @linear(@rows.norm_0 + row * 128, @w.packed + panel * 2048, @rows.embed + row * 128 + panel * 64, 0, @rows.embed + row * 128 + panel * 64, {{.*}}) name "second"
 //  CHECK-NEXT: plan.for_rows @norm(@rows.embed + row * 128, @rows.last + row * 128)
 module {
-  kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32, ldr = 32}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @norm(!llvm.ptr, !llvm.ptr)
@@ -156,7 +156,7 @@ module {
 //       CHECK: plan.step @step.3.tokens over tokens
 //       CHECK:   plan.call @linear({{.*}}, @rows.negative_block + row * 128 + panel * 64, 0, @rows.embed + row * 128 + panel * 64, {{.*}}) name "negative_block"
 module {
-  kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32, ldr = 32}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @norm(!llvm.ptr, !llvm.ptr)
@@ -219,7 +219,7 @@ module {
 //  CHECK-NEXT: plan.for_rows @norm(@rows.negative_input + row * 128, @rows.norm_0 + row * 128)
 //  CHECK-NEXT: plan.call @linear(@rows.norm_0 + row * 128, @w.packed + panel * 2048, @rows.negative_kept + row * 128 + panel * 64, 0, @rows.negative_input + row * 128 + panel * 64, {{.*}}) name "negative_kept"
 module {
-  kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32, ldr = 32}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @norm(!llvm.ptr, !llvm.ptr)
@@ -276,7 +276,7 @@ module {
 //  CHECK-NEXT:   plan.call @linear(@rows.conv_1 + row * 128, @w.packed + panel * 2048, @rows.negative_neighbours + row * 128 + panel * 64, 0, @rows.negative_neighbours + row * 128 + panel * 64, {{.*}}) name "later"
 //  CHECK-NEXT:   plan.call @linear(@rows.conv_1 + row * 128, @w.packed + panel * 2048, @rows.negative_modes + row * 128 + panel * 64, 0, @rows.negative_neighbours + row * 128 + panel * 64, {{.*}}) name "negative_modes" {{.*}}modes 1
 module {
-  kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32, ldr = 32}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @copy(!llvm.ptr, !llvm.ptr)

@@ -15,10 +15,10 @@
 //   CHECK-DAG: plan.slot @rows.self.packed arena rows packed row_bytes 256
 //       CHECK: plan.step @step.0.tokens over tokens rows 32 by 32
 //       CHECK:   plan.for_rows @split(@rows.embed + row * 256, @rows.split + row * 320) name "split"
-//  CHECK-NEXT:   plan.call @up(@rows.split + row * 320, @w.packed + panel * 4096, @rows.up + row * 320 + panel * 32, @bias + panel * 64, 0, rows, panels, 32, @workspace.rows.up) name "up" panels 4 by 2 flops_per_row 8192
+//  CHECK-NEXT:   plan.call @up(@rows.split + row * 320, @w.packed + panel * 4096, @rows.up + row * 320 + panel * 32, @bias + panel * 64, 0, rows, panels, 32, @workspace.rows.up, ahead @w.packed) name "up" panels 4 by 2 flops_per_row 8192
 //
 // A linear adds f32 to planes' products.
-//  CHECK-NEXT:   plan.call @down(@rows.up + row * 320, @w.packed + panel * 4096, @rows.[[DOWN:.*]] + row * 256 + panel * 64, 0, @rows.embed + row * 256 + panel * 64, rows, panels, 64, 0) name "down"
+//  CHECK-NEXT:   plan.call @down(@rows.up + row * 320, @w.packed + panel * 4096, @rows.[[DOWN:.*]] + row * 256 + panel * 64, 0, @rows.embed + row * 256 + panel * 64, rows, panels, 64, 0, ahead @w.packed) name "down"
 //  CHECK-NEXT:   plan.for_rows @query(@rows.[[DOWN]] + row * 256, @index.positions + row * 4, @rope, @rows.q + row * 320) name "q"
 //  CHECK-NEXT:   plan.for_rows @key(@rows.[[DOWN]] + row * 256, @rows.k + row * 192) name "k"
 //
@@ -34,9 +34,9 @@
 //  CHECK-NEXT: over attention_tokens heads 1 rows 512 by 32 split 0 layer 1
 //  CHECK-NEXT:   plan.call @attention(@rows.q + row * 320 + panel * 128, @rows.self.packed + packed * 128 + plane(0 + panel * 2, packed), @rows.self.packed + packed * 128 + plane(2 + panel * 2, packed), @rows.q + row * 320 + panel * 128, rows, keys, position, @workspace.rows.q) name "self" flops_per_row_and_key 256
 module {
-  kernel.define @up row "linear_bf16x3_32x32_amx" operands 9
+  kernel.define @up row "linear_bf16x3_32x32_amx" operands 10
       {k = 64, lda = 160, ldc = 160, bias, planes = 2, plane_stride = 64}
-  kernel.define @down row "linear_bf16x3_32x32_amx" operands 9
+  kernel.define @down row "linear_bf16x3_32x32_amx" operands 10
       {k = 64, lda = 160, ldc = 64, ldr = 64}
   kernel.define @pack row "attention_pack_bf16x3_avx512" operands 6
       {head_size = 32, ldkv = 96, kv_plane_stride = 32}
@@ -160,16 +160,16 @@ module {
 //   CHECK-DAG: plan.slot @workspace.tied workspace row_bytes 4096
 //       CHECK:   plan.for_panels columns 97 name "head" panels 8 by 8 outputs 1 flops_per_row 12416 {
 //  CHECK-NEXT:     plan.for_each_panel @transpose(@words + panel * 2048, panel_columns, @panels.tied + panel * 2048) by 2
-//  CHECK-NEXT:     plan.call @tied(@[[P:rows.split]] + row * 192, @panels.tied + panel * 2048, @group.tied + row * 512, @bias + panel * 64, 0, rows, panels, 64, @workspace.tied)
+//  CHECK-NEXT:     plan.call @tied(@[[P:rows.split]] + row * 192, @panels.tied + panel * 2048, @group.tied + row * 512, @bias + panel * 64, 0, rows, panels, 64, @workspace.tied, 0)
 //  CHECK-NEXT:     plan.for_rows @store(@group.tied + row * 512, group_columns, @output.tied + row * 388 + panel * 64)
 //  CHECK-NEXT:   }
 //       CHECK:   plan.for_panels columns 97 panels 8 by 8 outputs 2 flops_per_row 12416 {
-//  CHECK-NEXT:     plan.call @own(@[[P]] + row * 192, @own.packed + panel * 2048, @group.own + row * 512, 0, 0, rows, panels, 64, @workspace.own)
+//  CHECK-NEXT:     plan.call @own(@[[P]] + row * 192, @own.packed + panel * 2048, @group.own + row * 512, 0, 0, rows, panels, 64, @workspace.own, 0)
 //  CHECK-NEXT:     plan.for_rows @store(@group.own + row * 512, group_columns, @output.own + row * 388 + panel * 64)
 module {
-  kernel.define @tied row "linear_bf16_32x32_amx" operands 9
+  kernel.define @tied row "linear_bf16_32x32_amx" operands 10
       {k = 64, lda = 96, ldc = 128, bias}
-  kernel.define @own row "linear_bf16_32x32_amx" operands 9
+  kernel.define @own row "linear_bf16_32x32_amx" operands 10
       {k = 64, lda = 96, ldc = 128}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @copy(!llvm.ptr, !llvm.ptr)
@@ -228,7 +228,7 @@ module {
 //  CHECK-NEXT:   name "two" panels 2 per_head
 //  CHECK-NEXT:   plan.call @linear(@rows.two
 module {
-  kernel.define @linear row "linear_bf16_32x32_amx" operands 9
+  kernel.define @linear row "linear_bf16_32x32_amx" operands 10
       {k = 64, lda = 96, ldc = 64}
   kernel.define @pack row "attention_pack_bf16_avx512" operands 6
       {head_size = 32, ldkv = 96, kv_plane_stride = 64}

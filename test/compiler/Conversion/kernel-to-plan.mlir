@@ -22,13 +22,13 @@
 //
 //       CHECK: plan.step @step.0.tokens over tokens rows 6 by 6 split 0 layer 1 {
 //  CHECK-NEXT:   plan.for_rows @embed(@words[by @index.ids] + row * 64, @rows.embed + row * 128)
-//  CHECK-NEXT:   plan.call @linear(@rows.embed + row * 128, @qkv.packed + panel * 1024, @rows.qkv + row * 64 + plane(0 + panel * 1, tokens), 0, 0, rows, panels, token_plane_bytes, 0) name "qkv" panels 3 flops_per_row 1536
+//  CHECK-NEXT:   plan.call @linear(@rows.embed + row * 128, @qkv.packed + panel * 1024, @rows.qkv + row * 64 + plane(0 + panel * 1, tokens), 0, 0, rows, panels, token_plane_bytes, 0, 0) name "qkv" panels 3 flops_per_row 1536
 //  CHECK-NEXT: }
 //  CHECK-NEXT: plan.step @step.1.attention_tokens over attention_tokens heads 1 rows 48 by 24 split 0 {
 //  CHECK-NEXT:   plan.call @attention(@rows.qkv + row * 64 + plane(0 + panel * 1, tokens), @rows.qkv + key * 64 + plane(1 + panel * 1, tokens), @rows.qkv + key * 64 + plane(2 + panel * 1, tokens), @rows.self + row * 128 + panel * 64, rows, keys, token_plane_bytes, token_plane_bytes, @workspace.rows.self, position) name "self" flops_per_row_and_key 64
 //  CHECK-NEXT: }
 //  CHECK-NEXT: plan.step @step.2.tokens over tokens rows 6 by 6 split 0 {
-//  CHECK-NEXT:   plan.call @residual(@rows.self + row * 128, @up.packed + panel * 1024, @rows.up + row * 128 + panel * 64, @g + panel * 64, @rows.self + row * 128 + panel * 64, rows, panels, 64, 0) name "up" panels 1 flops_per_row 512
+//  CHECK-NEXT:   plan.call @residual(@rows.self + row * 128, @up.packed + panel * 1024, @rows.up + row * 128 + panel * 64, @g + panel * 64, @rows.self + row * 128 + panel * 64, rows, panels, 64, 0, 0) name "up" panels 1 flops_per_row 512
 //  CHECK-NEXT:   plan.for_rows @norm(@rows.up + row * 128, @g, @rows.norm + row * 128) name "norm"
 //  CHECK-NEXT: }
 //
@@ -38,9 +38,9 @@
 //  CHECK-NEXT: }
 //   CHECK-NOT: func.func @encode
 module {
-  kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 10
       {k = 16, lda = 32, ldc = 16}
-  kernel.define @residual row "linear_f32_6x16_avx2" operands 9
+  kernel.define @residual row "linear_f32_6x16_avx2" operands 10
       {k = 16, lda = 32, ldc = 32, ldr = 32, bias}
   kernel.define @attention row "attention_f32_24_avx2" operands 10
       {head_size = 16, ldo = 32, scale = 0.25 : f32}
@@ -153,11 +153,11 @@ module {
 //  CHECK-NEXT:   plan.for_rows @copy(@rows.embed[by @index.pick] + row * 128, @[[P:.*]] + row * 128)
 //  CHECK-NEXT:   plan.for_panels columns 40 name "head" panels 3 by 3 flops_per_row 1280 {
 //  CHECK-NEXT:     plan.for_each_panel @transpose(@words + panel * 512, panel_columns, @panels.logits + panel * 1024)
-//  CHECK-NEXT:     plan.call @linear(@[[P]] + row * 128, @panels.logits + panel * 1024, @group.logits + row * 192, @bias.packed + panel * 64, 0, rows, panels, 64, 0)
+//  CHECK-NEXT:     plan.call @linear(@[[P]] + row * 128, @panels.logits + panel * 1024, @group.logits + row * 192, @bias.packed + panel * 64, 0, rows, panels, 64, 0, 0)
 //  CHECK-NEXT:     plan.for_rows @store(@group.logits + row * 192, group_columns, @output.logits + row * 160 + panel * 64)
 //  CHECK-NEXT:   }
 module {
-  kernel.define @linear row "linear_f32_8x48_avx512" operands 9
+  kernel.define @linear row "linear_f32_8x48_avx512" operands 10
       {k = 16, lda = 32, ldc = 48, bias}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @copy(!llvm.ptr, !llvm.ptr)

@@ -11,7 +11,7 @@
 // Where few rows fit, 96 keep the kernel from waiting for weights.
 //       CHECK: plan.step @large over tokens rows 96 by 6 split 64 {
 module attributes {kernel.target = "haswell"} {
-  kernel.define @k row "linear_f32_6x16_avx2" operands 9
+  kernel.define @k row "linear_f32_6x16_avx2" operands 10
       {k = 384, lda = 384, ldc = 16}
   func.func private @copy(!llvm.ptr, !llvm.ptr)
   plan.slot @x arena rows tokens row_bytes 1536
@@ -21,7 +21,7 @@ module attributes {kernel.target = "haswell"} {
   plan.slot @d block row_bytes 6144
   plan.step @middle over tokens rows 6 by 6 split 0 {
     plan.call @k(@x + row * 1536, @w + panel * 24576, @a + row * 512, 0, 0, rows,
-        panels, 64, 0) panels 8
+        panels, 64, 0, 0) panels 8
     plan.for_rows @copy(@a + row * 512, @b + row * 336)
   }
   plan.step @small over tokens rows 6 by 6 split 0 {
@@ -46,7 +46,7 @@ module attributes {kernel.target = "haswell"} {
 // 1 MiB less 72 KiB of three panels in 158 rows of 6144 bytes.
 //       CHECK: plan.step @large over tokens rows 152 by 8 split 64 {
 module attributes {kernel.target = "sapphirerapids"} {
-  kernel.define @k row "linear_f32_8x48_avx512" operands 9
+  kernel.define @k row "linear_f32_8x48_avx512" operands 10
       {k = 384, lda = 384, ldc = 16}
   func.func private @copy(!llvm.ptr, !llvm.ptr)
   plan.slot @x arena rows tokens row_bytes 1536
@@ -55,12 +55,12 @@ module attributes {kernel.target = "sapphirerapids"} {
   plan.slot @d block row_bytes 6144
   plan.step @middle over tokens rows 8 by 8 split 0 {
     plan.call @k(@x + row * 1536, @w + panel * 24576, @a + row * 512, 0, 0, rows,
-        panels, 64, 0) panels 8 by 3
+        panels, 64, 0, 0) panels 8 by 3
     plan.for_rows @copy(@a + row * 512, @b + row * 336)
   }
   plan.step @large over tokens rows 8 by 8 split 0 {
     plan.call @k(@x + row * 1536, @w + panel * 24576, @d + row * 6144, 0, 0, rows,
-        panels, 64, 0) panels 8 by 3
+        panels, 64, 0, 0) panels 8 by 3
   }
   encoder.weight @w : tensor<8x384x16xf32> {
     %0 = encoder.tensor "w" in "model.safetensors" : tensor<8x384x16xf32>
@@ -101,9 +101,9 @@ module attributes {kernel.target = "x86-64-v3"} {
 // Panels that are packed for each block want longer ones.
 //       CHECK: plan.step @packs over tokens rows 512 by 32 split 512 {
 module attributes {kernel.target = "sapphirerapids"} {
-  kernel.define @k1 row "linear_bf16_32x32_amx" operands 9
+  kernel.define @k1 row "linear_bf16_32x32_amx" operands 10
       {k = 64, lda = 96, ldc = 64}
-  kernel.define @k3 row "linear_bf16x3w_32x32_amx" operands 9
+  kernel.define @k3 row "linear_bf16x3w_32x32_amx" operands 10
       {k = 64, lda = 224, ldc = 64}
   plan.slot @x arena rows tokens row_bytes 192
   plan.slot @x3 arena rows tokens row_bytes 448
@@ -113,18 +113,18 @@ module attributes {kernel.target = "sapphirerapids"} {
   plan.slot @panels workspace row_bytes 8192
   plan.step @one over tokens rows 32 by 32 split 0 {
     plan.call @k1(@x + row * 192, @w + panel * 2048, @y + row * 256 + panel * 64,
-        0, 0, rows, panels, 64, 0) panels 4 by 2
+        0, 0, rows, panels, 64, 0, 0) panels 4 by 2
   }
   plan.step @three over tokens rows 32 by 32 split 0 {
     plan.call @k1(@x + row * 192, @w + panel * 2048, @z + row * 256 + panel * 64,
-        0, 0, rows, panels, 64, 0) panels 4 by 2
+        0, 0, rows, panels, 64, 0, 0) panels 4 by 2
     plan.call @k3(@x3 + row * 448, @w + panel * 2048, @z + row * 256 + panel * 64,
-        0, 0, rows, panels, 64, 0) panels 4 by 2
+        0, 0, rows, panels, 64, 0, 0) panels 4 by 2
   }
   plan.step @groups over tokens rows 32 by 32 split 0 {
     plan.for_panels columns 64 panels 4 by 4 {
       plan.call @k1(@x + row * 192, @w + panel * 2048, @group + row * 256, 0, 0,
-          rows, panels, 64, 0)
+          rows, panels, 64, 0, 0)
     }
   }
   plan.step @packs over tokens rows 32 by 32 split 0 {
@@ -132,7 +132,7 @@ module attributes {kernel.target = "sapphirerapids"} {
       plan.for_each_panel @program(@words + panel * 2048, panel_columns,
           @panels + panel * 2048) by 2
       plan.call @k1(@x + row * 192, @panels + panel * 2048, @group + row * 256,
-          0, 0, rows, panels, 64, 0)
+          0, 0, rows, panels, 64, 0, 0)
     }
   }
   func.func private @program(!llvm.ptr, index, !llvm.ptr)

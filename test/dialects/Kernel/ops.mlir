@@ -4,30 +4,30 @@
 // CHECK: module attributes {kernel.target = "x86-64-v3"}
 module attributes {kernel.target = "x86-64-v3"} {
 
-// CHECK: kernel.define @linear row "linear_f32_6x16_avx2" operands 9 {activation = "gelu", bias, k = 24 : i64, lda = 32 : i64, ldc = 32 : i64, ldr = 32 : i64}
-kernel.define @linear row "linear_f32_6x16_avx2" operands 9
+// CHECK: kernel.define @linear row "linear_f32_6x16_avx2" operands 10 {activation = "gelu", bias, k = 24 : i64, lda = 32 : i64, ldc = 32 : i64, ldr = 32 : i64}
+kernel.define @linear row "linear_f32_6x16_avx2" operands 10
     {k = 24, lda = 32, ldc = 32, ldr = 32, bias, activation = "gelu"}
-// CHECK: kernel.define @heads row "linear_f32_6x16_avx2" operands 9 {k = 24 : i64, lda = 32 : i64, ldc = 16 : i64}
-kernel.define @heads row "linear_f32_6x16_avx2" operands 9
+// CHECK: kernel.define @heads row "linear_f32_6x16_avx2" operands 10 {k = 24 : i64, lda = 32 : i64, ldc = 16 : i64}
+kernel.define @heads row "linear_f32_6x16_avx2" operands 10
     {k = 24, lda = 32, ldc = 16}
-kernel.define @heads.residual row "linear_f32_6x16_avx2" operands 9
+kernel.define @heads.residual row "linear_f32_6x16_avx2" operands 10
     {k = 24, lda = 32, ldc = 32, ldr = 32}
-kernel.define @vocabulary row "linear_bf16_32x32_amx" operands 9
+kernel.define @vocabulary row "linear_bf16_32x32_amx" operands 10
     {k = 24, lda = 64, ldc = 128}
 // CHECK: kernel.define @attention row "attention_f32_24_avx2" operands 10 {head_size = 12 : i64, ldo = 32 : i64, scale = 2.500000e-01 : f32}
 kernel.define @attention row "attention_f32_24_avx2" operands 10
     {head_size = 12, ldo = 32, scale = 0.25 : f32}
-// CHECK: kernel.define @gated row "linear_f32_6x16_avx2" operands 9 {activation = "silu", gated, k = 24 : i64, lda = 32 : i64, ldc = 32 : i64}
-kernel.define @gated row "linear_f32_6x16_avx2" operands 9
+// CHECK: kernel.define @gated row "linear_f32_6x16_avx2" operands 10 {activation = "silu", gated, k = 24 : i64, lda = 32 : i64, ldc = 32 : i64}
+kernel.define @gated row "linear_f32_6x16_avx2" operands 10
     {k = 24, lda = 32, ldc = 32, gated, activation = "silu"}
 // CHECK: kernel.define @window row "attention_f32_24_avx2" operands 10 {head_size = 12 : i64, ldo = 32 : i64, query_heads = 2 : i64, scale = 1.000000e+00 : f32, window = 0 : i64}
 kernel.define @window row "attention_f32_24_avx2" operands 10
     {head_size = 12, ldo = 32, scale = 1.0 : f32, query_heads = 2, window = 0}
-kernel.define @up.tiles row "linear_bf16x3_32x32_amx" operands 9
+kernel.define @up.tiles row "linear_bf16x3_32x32_amx" operands 10
     {k = 24, lda = 96, ldc = 96, planes = 2, plane_stride = 32}
-kernel.define @down.tiles row "linear_bf16x3_32x32_amx" operands 9
+kernel.define @down.tiles row "linear_bf16x3_32x32_amx" operands 10
     {k = 24, lda = 96, ldc = 32}
-kernel.define @down.sum row "linear_bf16x3_32x32_amx" operands 9
+kernel.define @down.sum row "linear_bf16x3_32x32_amx" operands 10
     {k = 24, lda = 96, ldc = 32, ldr = 32, accumulate}
 // CHECK: kernel.define @pack row "attention_pack_bf16x3_avx512" operands 6 {head_size = 12 : i64, kv_plane_stride = 32 : i64, ldkv = 96 : i64}
 kernel.define @pack row "attention_pack_bf16x3_avx512" operands 6
@@ -41,8 +41,8 @@ kernel.define @tiles.planes row "attention_bf16x3_32_amx" operands 8
 kernel.define @pack.32 row "attention_pack_bf16x3_avx512" operands 6
     {head_size = 32, ldkv = 96, kv_plane_stride = 32}
 
-// CHECK: kernel.define @pairs row "linear_f32_6x16_avx2" operands 9 {bf16_weights, k = 23 : i64, lda = 32 : i64, ldc = 32 : i64}
-kernel.define @pairs row "linear_f32_6x16_avx2" operands 9
+// CHECK: kernel.define @pairs row "linear_f32_6x16_avx2" operands 10 {bf16_weights, k = 23 : i64, lda = 32 : i64, ldc = 32 : i64}
+kernel.define @pairs row "linear_f32_6x16_avx2" operands 10
     {k = 23, lda = 32, ldc = 32, bf16_weights}
 
 // CHECK-LABEL: encoder.weight @heads.packed

@@ -214,6 +214,35 @@ plan.step @s over tokens rows 8 by 8 split 0 {
 // -----
 
 kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @x block row_bytes 64
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{reads ahead @x, which is no weight}}
+  plan.call @k(ahead @x)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{reads ahead @x, which is no weight}}
+  plan.call @k(ahead @x)
+}
+
+// -----
+
+func.func private @program(index)
+encoder.weight @w : tensor<8xf32> {
+  %w = encoder.tensor "w" in "model.safetensors" : tensor<8xf32>
+  encoder.yield %w : tensor<8xf32>
+}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{reads ahead, which only a 'plan.call' does for its item}}
+  plan.for_rows @program(ahead @w)
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
 plan.step @s over tokens rows 8 by 8 split 0 {
   // expected-error @+1 {{has an operand that is neither an address nor a number: 7 : i32}}
   "plan.call"() {callee = @k, args = [7 : i32]} : () -> ()

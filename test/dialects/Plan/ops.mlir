@@ -51,6 +51,8 @@ plan.step @step.0 over tokens rows 192 by 6 split 64 layer 1 {
   plan.call @linear(@planes + plane(2 + panel * 4, selected) + row * 64, @planes + 32 + plane(0 + panel * 1, tokens) + key * 64)
   // CHECK: plan.call @linear(@scratch, 64)
   plan.call @linear(@scratch, 64)
+  // CHECK: plan.call @linear(ahead @w, 1)
+  plan.call @linear(ahead @w, 1)
   // The rows before and behind; both signs of an offset are read.
   // CHECK: plan.for_rows @program(@hidden + row * 128 - 128, @hidden[by @selected] + row * 128 + 128)
   plan.for_rows @program(@hidden - 128 + row * 128, @hidden[by @selected] + row * 128 + 128)
