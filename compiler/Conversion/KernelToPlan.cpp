@@ -71,16 +71,93 @@ Operations delayScales(func::FuncOp func) {
   return delayed;
 }
 
+/// The type of a value with the rows of another one.
+RankedTensorType withRowsOf(Value rows, Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return RankedTensorType::get(
+      type.getShape(), type.getElementType(),
+      cast<RankedTensorType>(rows.getType()).getEncoding());
+}
+
+/// Where all outputs are per token and can do with selected rows, the picked
+/// rows are those that a run computes the tail for, in their order: all tokens,
+/// or the given ones. So outputs are stored by the tail, from its block, and
+/// what a head multiplies is made there: the arena holds neither the rows
+/// themselves nor those picked.
+void storeFromTails(func::FuncOp func) {
+  auto needsPicks = [](kernel::OutputOp output) {
+    return !output.getPerToken() || output.getAllRows();
+  };
+  if (llvm::any_of(func.getOps<kernel::OutputOp>(), needsPicks))
+    return;
+  OpBuilder b(func.getContext());
+  auto store = [&](encoder::EitherOp either, kernel::StoreOp store) {
+    for (Value side : {either.getAll(), either.getSelected()}) {
+      b.setInsertionPointAfterValue(side);
+      auto copy = cast<kernel::StoreOp>(b.clone(*store));
+      copy.getValueMutable().assign(side);
+      copy.setPick(false);
+    }
+    store.erase();
+  };
+  // A row program of picked rows becomes one of each side.
+  auto split = [&](encoder::EitherOp either, kernel::RowsProgramOp program) {
+    SmallVector<Value, 2> sides;
+    for (Value side : {either.getAll(), either.getSelected()}) {
+      b.setInsertionPointAfterValue(side);
+      auto copy = cast<kernel::RowsProgramOp>(b.clone(*program));
+      copy.getInputsMutable().assign(side);
+      copy.getResult().setType(withRowsOf(side, program.getResult()));
+      sides.push_back(copy.getResult());
+    }
+    b.setInsertionPointAfter(either);
+    auto both = encoder::EitherOp::create(
+        b, program.getLoc(), withRowsOf(either, program.getResult()), sides[0],
+        sides[1], program.getNameAttr(), program.getLayerAttr());
+    program.replaceAllUsesWith(both.getResult());
+    program.erase();
+  };
+  auto isHead = [](Operation *op) { return isa<kernel::LinearStoreOp>(op); };
+  for (auto either :
+       llvm::make_early_inc_range(func.getOps<encoder::EitherOp>())) {
+    for (Operation *user : llvm::to_vector(either.getResult().getUsers())) {
+      if (auto output = dyn_cast<kernel::StoreOp>(user);
+          output && output.getPick())
+        store(either, output);
+      auto gather = dyn_cast<kernel::GatherOp>(user);
+      if (!gather || gather.getIndex() != kernel::GatherIndex::Pick ||
+          !gather->hasOneUse())
+        continue;
+      Operation *reader = *gather->user_begin();
+      auto program = dyn_cast<kernel::RowsProgramOp>(reader);
+      if (program && program.getInputs().size() == 1 && !program.getColumns() &&
+          llvm::all_of(program->getUsers(), isHead))
+        split(either, program);
+      else if (isHead(reader))
+        gather.replaceAllUsesWith(either.getResult());
+      if (gather.use_empty())
+        gather.erase();
+    }
+    if (either.use_empty())
+      either.erase();
+  }
+}
+
 class PlanBuilder {
 public:
   PlanBuilder(ModuleOp module, func::FuncOp func)
       : module(module), func(func), symbols(module), b(module.getContext()),
-        delayed(delayScales(func)),
+        delayed(prepare(func)),
         demand(func, [this](Operation *op) { return rootDemand(op); }) {}
 
   LogicalResult run();
 
 private:
+  static Operations prepare(func::FuncOp func) {
+    storeFromTails(func);
+    return delayScales(func);
+  }
+
   ModuleOp module;
   func::FuncOp func;
   SymbolTable symbols;
@@ -182,7 +259,16 @@ Demand PlanBuilder::rootDemand(Operation *op) {
   int64_t index = outputIndex(name);
   if (index < 0)
     return {};
-  return {ENCAST_MODE_ALL | ENCAST_MODE_SELECTED, uint64_t(1) << index};
+  uint32_t modes = ENCAST_MODE_ALL | ENCAST_MODE_SELECTED;
+  if (auto store = dyn_cast<kernel::StoreOp>(op); store && !store.getPick()) {
+    // Of a tail: the other mode has another one.
+    encoder::Rows rows = encoder::getRows(store.getValue());
+    if (rows == encoder::Rows::Tokens)
+      modes = ENCAST_MODE_ALL;
+    else if (rows == encoder::Rows::Selected)
+      modes = ENCAST_MODE_SELECTED;
+  }
+  return {modes, uint64_t(1) << index};
 }
 
 //===----------------------------------------------------------------------===//
@@ -258,6 +344,13 @@ bool PlanBuilder::walksOverHeads(Operation *op) {
          !joinsRows(op);
 }
 
+/// Whether `op` packs its weights for each block of rows: a step of its own,
+/// whose blocks have more rows than those of what comes before.
+static bool packsPanels(Operation *op) {
+  auto head = dyn_cast<kernel::LinearStoreOp>(op);
+  return head && head.getTransposeAttr();
+}
+
 /// Whether `op` reads rows of a value other than its own.
 bool PlanBuilder::readsOtherRows(Operation *op, Value value) {
   if (auto store = dyn_cast<kernel::StoreOp>(op))
@@ -284,16 +377,17 @@ LogicalResult PlanBuilder::makeSteps() {
     Operation *reader = &op;
     while (delayed.contains(reader))
       reader = *reader->user_begin();
-    bool joins =
-        open && !walksOverHeads(&op) && steps.back().domain == *domain &&
-        llvm::none_of(reader->getOperands(), [&](Value operand) {
-          auto step = stepOf.find(operand.getDefiningOp());
-          return readsOtherRows(reader, operand) && step != stepOf.end() &&
-                 step->second == steps.size() - 1;
-        });
+    bool joins = open && !walksOverHeads(&op) && !packsPanels(&op) &&
+                 steps.back().domain == *domain &&
+                 llvm::none_of(reader->getOperands(), [&](Value operand) {
+                   auto step = stepOf.find(operand.getDefiningOp());
+                   return readsOtherRows(reader, operand) &&
+                          step != stepOf.end() &&
+                          step->second == steps.size() - 1;
+                 });
     if (!joins)
       steps.push_back({*domain, {}});
-    open = !walksOverHeads(&op);
+    open = !walksOverHeads(&op) && !packsPanels(&op);
     steps.back().ops.push_back(&op);
     stepOf[&op] = steps.size() - 1;
   }

@@ -89,13 +89,13 @@ module {
 // of the rows' tokens.
 // CHECK-LABEL: kernel.output "tokens"
 //   CHECK-DAG: plan.slot @rows.q.selected arena rows selected row_bytes 128
-//   CHECK-DAG: plan.slot @rows.all arena rows selected row_bytes 128
+//   CHECK-DAG: plan.slot @rows.some.selected arena rows selected row_bytes 128
 //       CHECK: over attention_tokens heads 1 rows 192 by 24
 //  CHECK-NEXT:   plan.call @attention(@rows.k + row * 64 + plane(0 + panel * 2, tokens), {{.*}} name "all" modes 1 flops_per_row_and_key 128 window 3{{$}}
-//       CHECK: plan.step @step.2.selected over selected
+//       CHECK: plan.step @step.3.selected over selected
 //       CHECK:   plan.for_rows @heads(@{{.*}} + row * 128, @index.positions[by @index.selected] + row * 4, @rope, @rows.q.selected + row * 64 + plane(0 + panel * 0, selected), selected_plane_bytes) name "q" modes 2
-//       CHECK: plan.step @step.3.attention_runs over attention_runs heads 1 rows 192 by 24
-//  CHECK-NEXT:   plan.call @attention(@rows.q.selected + row * 64 + plane(0 + panel * 2, selected), @rows.k + key * 64 + plane(0 + panel * 2, tokens), @rows.k + key * 64 + plane(0 + panel * 2, tokens), @rows.all + row * 128 + panel * 128, rows, keys, selected_plane_bytes, token_plane_bytes, @workspace.{{.*}}, position) name "some" modes 2 flops_per_row_and_key 128 window 3{{$}}
+//       CHECK: plan.step @step.4.attention_runs over attention_runs heads 1 rows 192 by 24
+//  CHECK-NEXT:   plan.call @attention(@rows.q.selected + row * 64 + plane(0 + panel * 2, selected), @rows.k + key * 64 + plane(0 + panel * 2, tokens), @rows.k + key * 64 + plane(0 + panel * 2, tokens), @rows.some.selected + row * 128 + panel * 128, rows, keys, selected_plane_bytes, token_plane_bytes, @workspace.{{.*}}, position) name "some" modes 2 flops_per_row_and_key 128 window 3{{$}}
 module {
   kernel.define @qkv row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 16}
@@ -160,7 +160,7 @@ module {
 //  CHECK-NEXT: plan.step @step.1.tokens over tokens
 //  CHECK-NEXT:   plan.for_rows @conv(@rows.gated + row * 128 - 128, @rows.gated + row * 128, @rows.gated + row * 128 + 128, @index.positions + row * 4, @taps, @rows.embed + row * 128, @rows.all + row * 128) name "all" modes 1
 //       CHECK: plan.step @step.2.selected over selected
-//  CHECK-NEXT:   plan.for_rows @conv.bias(@rows.gated[by @index.selected] + row * 128 - 128, @rows.gated[by @index.selected] + row * 128, @rows.gated[by @index.selected] + row * 128 + 128, @index.positions[by @index.selected] + row * 4, @taps, @bias, @rows.all + row * 128) name "some" modes 2
+//  CHECK-NEXT:   plan.for_rows @conv.bias(@rows.gated[by @index.selected] + row * 128 - 128, @rows.gated[by @index.selected] + row * 128, @rows.gated[by @index.selected] + row * 128 + 128, @index.positions[by @index.selected] + row * 4, @taps, @bias, @rows.some.selected + row * 128) name "some" modes 2
 module {
   kernel.define @gated row "linear_f32_6x16_avx2" operands 10
       {k = 32, lda = 32, ldc = 32, gated, bias, activation = "silu"}

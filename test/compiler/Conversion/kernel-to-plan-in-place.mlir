@@ -256,6 +256,7 @@ module {
 !rows = tensor<?x32xf32>
 !selected = tensor<?x32xf32, #encoder.rows<selected>>
 !demanded = tensor<?x32xf32, #encoder.rows<demanded>>
+!sequences = tensor<?x32xf32, #encoder.rows<sequences>>
 
 // Nor
 //   - where a run may want only one of the two (@negative_modes: selected rows
@@ -299,8 +300,9 @@ module {
         rows by 6 {name = "negative_modes"} : !rows -> !rows
     %s = kernel.gather @copy(%b) by selected : !rows -> !selected
     %f = encoder.either all %m selected %s : !rows, !selected -> !demanded
-    kernel.output "tokens" columns 32 per_token
-    kernel.store @copy(%f) to "tokens" columns 0, 32 pick : !demanded
+    %p = kernel.gather @copy(%f) by first : !demanded -> !sequences
+    kernel.output "tokens" columns 32
+    kernel.store @copy(%p) to "tokens" columns 0, 32 : !sequences
     return
   }
   encoder.weight @words : tensor<5x32xf32> {

@@ -77,7 +77,7 @@ module {
     %t = kernel.rows @copy(%s) : (!selected) -> !selected
     // expected-error@below {{cannot keep both sides in one slot: 'all' is needed elsewhere}}
     %d = encoder.either all %all selected %t : !rows, !selected -> !demanded
-    kernel.output "tokens" columns 16 per_token
+    kernel.output "tokens" columns 16 per_token all_rows
     kernel.store @copy(%d) to "tokens" columns 0, 16 pick : !demanded
     return
   }
@@ -105,7 +105,7 @@ module {
     %c = encoder.either all %0 selected %s : !rows, !selected -> !demanded
     // expected-error@below {{cannot keep both sides in one slot: 'selected' is needed elsewhere}}
     %d = encoder.either all %1 selected %s : !rows, !selected -> !demanded
-    kernel.output "tokens" columns 16 per_token
+    kernel.output "tokens" columns 16 per_token all_rows
     kernel.store @copy(%d) to "tokens" columns 0, 16 pick : !demanded
     kernel.output "again" columns 16 per_token
     kernel.store @copy(%c) to "again" columns 0, 16 pick : !demanded

@@ -111,7 +111,7 @@ module {
 //  CHECK-NEXT: plan.step @step.1.tokens over tokens
 //  CHECK-NEXT:   plan.call @attention(@{{.*}} + row * 192 + panel * 64, {{.*}}) name "all" panels 2 per_head modes 1 flops_per_row_and_key 256 window 4{{$}}
 //       CHECK: plan.step @step.3.attention_runs over attention_runs heads 2 rows 512 by 32
-//  CHECK-NEXT:   plan.call @attention(@rows.query.selected + row * 192 + panel * 64, @rows.self.packed + packed * 64 + plane(0 + panel * 1, packed), @rows.self.packed + packed * 64 + plane(2 + panel * 1, packed), @rows.all + row * 256 + panel * 128, rows, keys, position, @workspace.{{.*}}) name "some" modes 2 flops_per_row_and_key 256 window 4{{$}}
+//  CHECK-NEXT:   plan.call @attention(@rows.query.selected + row * 192 + panel * 64, @rows.self.packed + packed * 64 + plane(0 + panel * 1, packed), @rows.self.packed + packed * 64 + plane(2 + panel * 1, packed), @rows.some.selected + row * 256 + panel * 128, rows, keys, position, @workspace.{{.*}}) name "some" modes 2 flops_per_row_and_key 256 window 4{{$}}
 module {
   kernel.define @pack row "attention_pack_bf16_avx512" operands 6
       {head_size = 32, ldkv = 96, kv_plane_stride = 64}

@@ -145,12 +145,16 @@ module {
 !picked = tensor<?x16xf32, #encoder.rows<picked>>
 
 // A head over a vocabulary walks over groups of panels: each is packed into the
-// workspace, multiplied there and copied to the caller's memory.
+// workspace, multiplied there and copied to the caller's memory. It is a step of
+// its own, whose blocks are larger.
 // CHECK-LABEL: kernel.output "logits"
 //   CHECK-DAG: plan.slot @panels.logits workspace row_bytes 3072
 //   CHECK-DAG: plan.slot @group.logits workspace rows picked row_bytes 192
-//       CHECK: plan.step @step.1.picked over picked rows 8 by 8
-//  CHECK-NEXT:   plan.for_rows @copy(@rows.embed[by @index.pick] + row * 128, @[[P:.*]] + row * 128)
+//   CHECK-DAG: plan.slot @[[P:.*]] arena rows picked row_bytes 128
+//       CHECK: plan.step @step.1.picked over picked rows 1 by 1
+//  CHECK-NEXT:   plan.for_rows @copy(@rows.embed[by @index.pick] + row * 128, @[[P]] + row * 128)
+//  CHECK-NEXT: }
+//  CHECK-NEXT: plan.step @step.2.picked over picked rows 8 by 8
 //  CHECK-NEXT:   plan.for_panels columns 40 name "head" panels 3 by 3 flops_per_row 1280 {
 //  CHECK-NEXT:     plan.for_each_panel @transpose(@words + panel * 512, panel_columns, @panels.logits + panel * 1024)
 //  CHECK-NEXT:     plan.call @linear(@[[P]] + row * 128, @panels.logits + panel * 1024, @group.logits + row * 192, @bias.packed + panel * 64, 0, rows, panels, 64, 0, 0)
@@ -205,6 +209,99 @@ module {
     %0 = kernel.rows @copy(%x) {name = "dead"} : (!rows) -> !rows
     kernel.output "tokens" columns 16 per_token
     kernel.store @copy(%x) to "tokens" columns 0, 16 pick : !rows
+    return
+  }
+  encoder.weight @words : tensor<5x16xf32> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<5x16xf32>
+    encoder.yield %0 : tensor<5x16xf32>
+  }
+}
+
+// -----
+
+!rows = tensor<?x16xf32>
+!selected = tensor<?x16xf32, #encoder.rows<selected>>
+!demanded = tensor<?x16xf32, #encoder.rows<demanded>>
+!picked = tensor<?x16xf32, #encoder.rows<picked>>
+
+// Where all outputs are per token, picked rows are those of the tail: it stores
+// them from its block, and makes what a head multiplies.
+// CHECK-LABEL: kernel.output "tokens"
+//   CHECK-DAG: plan.slot @rows.all block row_bytes 128
+//   CHECK-DAG: plan.slot @rows.some.selected block row_bytes 128
+//   CHECK-DAG: plan.slot @[[H:.*split]] arena rows selected row_bytes 128 outputs 2
+//   CHECK-NOT: index.pick
+//       CHECK: plan.step @step.0.tokens over tokens
+//       CHECK:   plan.for_rows @norm({{.*}}, @rows.all + row * 128) name "all" modes 1{{$}}
+//  CHECK-NEXT:   plan.for_rows @split(@rows.all + row * 128, @[[H]] + row * 128) name "split" modes 1 outputs 2
+//  CHECK-NEXT:   plan.for_rows @copy(@rows.all + row * 128, @output.tokens + row * 64) name "tokens" modes 1 outputs 1
+//  CHECK-NEXT: }
+//  CHECK-NEXT: plan.step @step.1.selected over selected
+//       CHECK:   plan.for_rows @norm({{.*}}, @rows.some.selected + row * 128) name "some" modes 2{{$}}
+//  CHECK-NEXT:   plan.for_rows @split(@rows.some.selected + row * 128, @[[H]] + row * 128) name "split" modes 2 outputs 2
+//  CHECK-NEXT:   plan.for_rows @copy(@rows.some.selected + row * 128, @output.tokens + row * 64) name "tokens" modes 2 outputs 1
+//  CHECK-NEXT: }
+//  CHECK-NEXT: plan.step @step.2.selected over selected
+//  CHECK-NEXT:   plan.for_panels columns 40 name "head" panels 3 by 3 outputs 2 flops_per_row 1280 {
+//       CHECK:     plan.call @linear(@[[H]] + row * 128,
+module {
+  kernel.define @linear row "linear_f32_8x48_avx512" operands 9
+      {k = 16, lda = 32, ldc = 48}
+  func.func private @embed(!llvm.ptr, !llvm.ptr)
+  func.func private @norm(!llvm.ptr, !llvm.ptr)
+  func.func private @split(!llvm.ptr, !llvm.ptr)
+  func.func private @copy(!llvm.ptr, !llvm.ptr)
+  func.func private @transpose(!llvm.ptr, index, !llvm.ptr)
+  func.func private @store(!llvm.ptr, index, !llvm.ptr)
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
+    %all = kernel.rows @norm(%x) {name = "all"} : (!rows) -> !rows
+    %s = kernel.gather @copy(%x) by selected : !rows -> !selected
+    %some = kernel.rows @norm(%s) {name = "some"} : (!selected) -> !selected
+    %d = encoder.either all %all selected %some : !rows, !selected -> !demanded
+    %p = kernel.gather @copy(%d) by pick : !demanded -> !picked
+    %h = kernel.rows @split(%p) {name = "split"} : (!picked) -> !picked
+    kernel.output "tokens" columns 16 per_token
+    kernel.store @copy(%d) to "tokens" columns 0, 16 pick : !demanded
+    kernel.output "logits" columns 40 per_token
+    kernel.linear_store @linear(%h, @words transpose @transpose) to "logits"
+        by @store columns 40 panels by 3 rows by 8 {name = "head"} : !picked
+    return
+  }
+  encoder.weight @words : tensor<40x16xbf16> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<40x16xbf16>
+    encoder.yield %0 : tensor<40x16xbf16>
+  }
+}
+
+// -----
+
+!rows = tensor<?x16xf32>
+!selected = tensor<?x16xf32, #encoder.rows<selected>>
+!demanded = tensor<?x16xf32, #encoder.rows<demanded>>
+!sequences = tensor<?x16xf32, #encoder.rows<sequences>>
+
+// An output per sequence wants first rows too, which come behind those given.
+// CHECK-LABEL: kernel.output "tokens"
+//   CHECK-DAG: plan.slot @[[D:rows.all]] arena rows selected row_bytes 128
+//       CHECK: plan.for_rows @copy(@[[D]][by @index.pick] + row * 128, @output.tokens + row * 64) name "tokens" outputs 1
+module {
+  func.func private @embed(!llvm.ptr, !llvm.ptr)
+  func.func private @norm(!llvm.ptr, !llvm.ptr)
+  func.func private @copy(!llvm.ptr, !llvm.ptr)
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
+    %all = kernel.rows @norm(%x) {name = "all"} : (!rows) -> !rows
+    %s = kernel.gather @copy(%x) by selected : !rows -> !selected
+    %some = kernel.rows @norm(%s) {name = "some"} : (!selected) -> !selected
+    %d = encoder.either all %all selected %some : !rows, !selected -> !demanded
+    %f = kernel.gather @copy(%d) by first : !demanded -> !sequences
+    kernel.output "tokens" columns 16 per_token
+    kernel.store @copy(%d) to "tokens" columns 0, 16 pick : !demanded
+    kernel.output "first" columns 16
+    kernel.store @copy(%f) to "first" columns 0, 16 : !sequences
     return
   }
   encoder.weight @words : tensor<5x16xf32> {
