@@ -197,6 +197,14 @@ private:
     return forEach(first, add(first, count), 1, [&](Value row) {
       Scope inner = scope;
       inner.row = row;
+      OpBuilder::InsertionGuard guard(b);
+      if (int64_t tile = rows.getEdgesOf()) {
+        Value isEdge =
+            arith::OrIOp::create(b, equals(remainder(row, tile), 0),
+                                 equals(remainder(row, tile), tile - 1));
+        auto branch = scf::IfOp::create(b, isEdge, /*withElseRegion=*/false);
+        b.setInsertionPointToStart(branch.thenBlock());
+      }
       return emitProgram(rows, rows.getCalleeAttr(), rows.getArgs(), inner);
     });
   }
@@ -305,6 +313,8 @@ private:
       return op->emitOpError() << "reads " << address.getSymbol()
                                << ", which is neither a slot nor a weight";
     Place place = found->second;
+    if (address.getEdges())
+      return emitNeighbour(address, place, scope);
     bool workspace = place.slot && place.slot.getKind() == SlotKind::Workspace;
     Value panel =
         workspace ? subtract(scope.panel, scope.firstPanel) : scope.panel;
@@ -337,15 +347,34 @@ private:
     if (found == places.end())
       return call->emitOpError()
              << "reads ahead " << ahead.getSymbol() << ", which is no weight";
-    Value all = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, scope.panels,
-                                      integer(int64_t(call.getPanels())));
-    Value none = LLVM::ZeroOp::create(b, pointer);
-    return Value(arith::SelectOp::create(b, all, base(found->second), none));
+    return select(equals(scope.panels, int64_t(call.getPanels())),
+                  base(found->second), LLVM::ZeroOp::create(b, pointer));
+  }
+
+  /// A neighbour of another tile is taken from where the edges of tiles are.
+  Value emitNeighbour(AtAttr address, Place place, const Scope &scope) {
+    int64_t bytes = address.getRowBytes(), tile = address.getEdgeTile();
+    Value row = add(scope.row, integer(address.getOffset() / bytes));
+    Value isOther =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
+                              quotient(scope.row, tile), quotient(row, tile));
+    Value edges = base(places.find(address.getEdges().getValue())->second);
+    return at(select(isOther, edges, base(place)),
+              multiply(select(isOther, edgeIndex(row, tile), row), bytes));
+  }
+
+  /// Place of a row among the first and last rows of tiles.
+  Value edgeIndex(Value row, int64_t tile) {
+    Value isFirst = equals(remainder(row, tile), 0);
+    return add(multiply(quotient(row, tile), 2),
+               select(isFirst, integer(0), integer(1)));
   }
 
   Value rowIndex(AtAttr address, Place place, const Scope &scope) {
     if (address.getSequence())
       return offsetOf(scope.row);
+    if (address.getEdgeTile())
+      return edgeIndex(scope.row, address.getEdgeTile());
     if (FlatSymbolRefAttr by = address.getBy()) {
       Value table = base(places.find(by.getValue())->second);
       Value index = LLVM::LoadOp::create(b, b.getI32Type(),
@@ -452,6 +481,19 @@ private:
   }
   Value multiply(Value left, int64_t right) {
     return arith::MulIOp::create(b, left, integer(right));
+  }
+  Value quotient(Value left, int64_t right) {
+    return arith::DivSIOp::create(b, left, integer(right));
+  }
+  Value remainder(Value left, int64_t right) {
+    return arith::RemSIOp::create(b, left, integer(right));
+  }
+  Value equals(Value left, int64_t right) {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, left,
+                                 integer(right));
+  }
+  Value select(Value condition, Value yes, Value no) {
+    return arith::SelectOp::create(b, condition, yes, no);
   }
   Value minimum(Value left, Value right) {
     return arith::MinSIOp::create(b, left, right);

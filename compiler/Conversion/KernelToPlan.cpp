@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Kernels/Kernels.h"
+#include "codegen/RowPrograms/RowPrograms.h"
 #include "compiler/Conversion/Passes.h"
 #include "compiler/Transforms/Demand.h"
 #include "dialects/Kernel/Layout.h"
@@ -30,6 +31,8 @@ namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kPanelBytes = kernel::kPanelColumns * kFloatBytes;
+/// Of tiles with fewer rows, the first and the last take more than an eighth.
+constexpr int64_t kFewestRowsBetweenEdges = 16;
 
 /// Consecutive operations that run on one block of rows.
 struct Step {
@@ -166,6 +169,7 @@ private:
   DenseMap<Operation *, unsigned> stepOf;
   DenseMap<Value, SlotOp> slots;
   DenseMap<Operation *, Attribute> ahead; ///< What linears fetch for the next.
+  DenseMap<Value, SlotOp> edgeSlots; ///< Of values that keepsEdges.
   llvm::StringMap<SlotOp> outputSlots;
   DenseMap<Attribute, SlotOp> indexSlots;
   Operations delayed; ///< Until the step of their only reader.
@@ -181,10 +185,13 @@ private:
   LogicalResult makeSlots();
   void makeSlot(Value value);
   void chainWeights();
+  void makeEdgeSlot(Value value);
   bool isLastReaderOfResidual(kernel::LinearOp linear);
   bool endsInArena(Value value);
   bool canReplaceResidual(kernel::LinearOp linear);
   bool canReplaceQuery(kernel::TileAttentionOp attention);
+  bool keepsEdges(Value value);
+  static int64_t rowTile(const Step &step);
   FailureOr<Domain> domainOf(Operation *op);
   static Domain rowsDomain(encoder::Rows rows);
   bool isLocal(Value value);
@@ -229,8 +236,9 @@ private:
   void emit(kernel::GatherOp op);
   void emit(kernel::PoolOp op);
   void emit(kernel::StoreOp op);
-  void forRows(Operation *op, FlatSymbolRefAttr program,
-               ArrayRef<Attribute> args);
+  void emitEdges(Value value);
+  ForRowsOp forRows(Operation *op, FlatSymbolRefAttr program,
+                    ArrayRef<Attribute> args);
   template <typename CallOpType> void setDemand(CallOpType call, Operation *op);
 };
 
@@ -490,8 +498,11 @@ LogicalResult PlanBuilder::makeSlots() {
     }
     if (isa<encoder::EitherOp>(op) || isIndex(&op))
       continue;
-    for (Value value : op.getResults())
+    for (Value value : op.getResults()) {
       makeSlot(value);
+      if (keepsEdges(value))
+        makeEdgeSlot(value);
+    }
   }
   return success();
 }
@@ -561,6 +572,47 @@ bool PlanBuilder::canReplaceQuery(kernel::TileAttentionOp attention) {
              value.getUsers(),
              [](Operation *user) { return isa<encoder::EitherOp>(user); }) &&
          demand.of(query.getDefiningOp()) == demand.of(attention);
+}
+
+/// Rows at multiples of which the blocks of a step are cut.
+int64_t PlanBuilder::rowTile(const Step &step) {
+  int64_t tile = 1;
+  for (Operation *op : step.ops)
+    if (auto attr = op->getAttrOfType<IntegerAttr>("row_tile"))
+      tile = std::max(tile, attr.getInt());
+  return tile;
+}
+
+/// Whether the first and last rows of tiles are kept beside a value that a
+/// convolution reads last: then a block reads nothing of it but its own rows,
+/// and later values of its step may be written over these.
+bool PlanBuilder::keepsEdges(Value value) {
+  if (!value.hasOneUse())
+    return false;
+  auto conv = dyn_cast<kernel::ShortConvOp>(*value.user_begin());
+  if (!conv || conv.getInput() != value ||
+      encoder::getRows(conv.getResult()) != encoder::Rows::Tokens)
+    return false;
+  const Step &step = steps[stepOf.lookup(conv)];
+  auto mayReplace = [&](Operation *op) {
+    return conv->isBeforeInBlock(op) &&
+           llvm::any_of(op->getResults(), [&](Value other) {
+             return !isa<kernel::AttentionPackOp>(op) && !isLocal(other) &&
+                    !isPanelMajor(other) && rowBytes(other) == rowBytes(value);
+           });
+  };
+  return rowTile(step) >= kFewestRowsBetweenEdges &&
+         rowTile(step) <= ENCAST_PACKED_ROWS(1, 1) &&
+         llvm::any_of(step.ops, mayReplace);
+}
+
+void PlanBuilder::makeEdgeSlot(Value value) {
+  SlotOp slot = addSlot(name(value) + ".edges", SlotKind::Arena);
+  int64_t tile = rowTile(steps[stepOf.lookup(*value.user_begin())]);
+  slot.setRowBytes(llvm::divideCeil(2 * rowBytes(value), tile));
+  slot.setRows(Domain::Packed); // Enough for a last tile that is not full.
+  slot.setOutputs(slots.lookup(value).getOutputs());
+  edgeSlots[value] = slot;
 }
 
 /// The slot of a value, which may be another one's.
@@ -642,11 +694,27 @@ void PlanBuilder::setDemand(CallOpType call, Operation *op) {
   call.setOutputs(outputMask(demand.outputs));
 }
 
-void PlanBuilder::forRows(Operation *op, FlatSymbolRefAttr program,
-                          ArrayRef<Attribute> args) {
+ForRowsOp PlanBuilder::forRows(Operation *op, FlatSymbolRefAttr program,
+                               ArrayRef<Attribute> args) {
   auto call = ForRowsOp::create(b, op->getLoc(), program, b.getArrayAttr(args),
                                 StringAttr());
   setDemand(call, op);
+  return call;
+}
+
+/// Copies the rows that the next step's blocks read of their neighbours.
+void PlanBuilder::emitEdges(Value value) {
+  SlotOp slot = edgeSlots.lookup(value);
+  if (!slot)
+    return;
+  int64_t tile = rowTile(steps[stepOf.lookup(*value.user_begin())]);
+  func::FuncOp copy = getCopy(module, rowBytes(value) / kFloatBytes);
+  At from = at(value);
+  At to{
+      .symbol = slot.getSymName(), .rowBytes = from.rowBytes, .edgeTile = tile};
+  forRows(value.getDefiningOp(), FlatSymbolRefAttr::get(copy),
+          {attr(from), attr(to)})
+      .setEdgesOf(tile);
 }
 
 void PlanBuilder::emit(kernel::EmbedOp op) {
@@ -747,6 +815,10 @@ void PlanBuilder::emit(kernel::ShortConvOp op) {
   for (int64_t neighbour : {-1, 0, 1}) {
     At from = at(op.getInput());
     from.offset = neighbour * bytes;
+    if (SlotOp edges = edgeSlots.lookup(op.getInput()); edges && neighbour) {
+      from.edges = edges.getSymName();
+      from.edgeTile = rowTile(steps[stepOf.lookup(op)]);
+    }
     if (encoder::getRows(op.getResult()) == encoder::Rows::Selected)
       from.by = indexSlot(SlotKind::Selected).getSymName();
     args.push_back(attr(from));
@@ -1026,34 +1098,35 @@ void PlanBuilder::emit(kernel::TileAttentionOp op) {
 
 void PlanBuilder::emitStep(const Step &step, unsigned number) {
   Operation *first = step.ops.front();
-  int64_t rowTile = 1, maxRows = 1;
+  int64_t maxRows = 1;
   std::optional<int64_t> heads, layer;
   for (Operation *op : step.ops) {
     if (auto attr = op->getAttrOfType<IntegerAttr>("layer"); attr && !layer)
       layer = attr.getInt();
-    if (auto attr = op->getAttrOfType<IntegerAttr>("row_tile"))
-      rowTile = std::max(rowTile, attr.getInt());
     if (auto attr = op->getAttrOfType<IntegerAttr>("max_rows"))
       maxRows = attr.getInt();
     if (walksOverHeads(op))
       heads = op->getAttrOfType<IntegerAttr>("key_heads").getInt();
   }
-  maxRows = std::max(maxRows, rowTile);
+  maxRows = std::max(maxRows, rowTile(step));
   std::string name = "step." + std::to_string(number) + "." +
                      stringifyDomain(step.domain).str();
   auto op = StepOp::create(
-      b, first->getLoc(), name, step.domain, maxRows, rowTile,
+      b, first->getLoc(), name, step.domain, maxRows, rowTile(step),
       /*split_rows=*/0, heads ? b.getI64IntegerAttr(*heads) : IntegerAttr(),
       layer ? b.getI64IntegerAttr(*layer) : IntegerAttr());
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(&op.getBody().emplaceBlock());
-  for (Operation *op : step.ops)
+  for (Operation *op : step.ops) {
     llvm::TypeSwitch<Operation *, void>(op)
         .Case<kernel::EmbedOp, kernel::LinearOp, kernel::LinearStoreOp,
               kernel::AttentionOp, kernel::AttentionPackOp,
               kernel::TileAttentionOp, kernel::HeadsOp, kernel::ShortConvOp,
               kernel::RowsProgramOp, kernel::GatherOp, kernel::PoolOp,
               kernel::StoreOp>([&](auto op) { emit(op); });
+    for (Value value : op->getResults())
+      emitEdges(value);
+  }
 }
 
 /// A slot of both sides of an `either` holds in each run the side that the run
@@ -1113,6 +1186,11 @@ LogicalResult PlanBuilder::run() {
 }
 
 struct KernelToPlan : encast::impl::KernelToPlanPassBase<KernelToPlan> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<PlanDialect>();
+    registerRowProgramDialects(registry);
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<func::FuncOp> encode = encoder::findEncode(module);

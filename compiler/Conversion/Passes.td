@@ -45,7 +45,6 @@ def KernelToPlanPass : Pass<"kernel-to-plan", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let dependentDialects = ["::encast::plan::PlanDialect"];
 }
 
 #endif // ENCAST_COMPILER_CONVERSION_PASSES

@@ -67,8 +67,15 @@ struct ArenaLifetime {
 };
 using ArenaLifetimes = llvm::MapVector<Operation *, ArenaLifetime>;
 
-/// Whether an address is that of the row of a block, and of nothing else.
+/// Where the edges of tiles of a slot are kept, for slots of which they are.
+using EdgeSlots = llvm::MapVector<Operation *, SlotOp>;
+
+/// Whether an address is that of a row of a block, and of nothing else. Blocks
+/// are cut where tiles end, behind which neighbours are taken from elsewhere.
 bool isOwnRow(StepOp step, AtAttr at) {
+  if (at.getEdgeTile())
+    return !step.getHeads() && at.getEdges() &&
+           step.getRowTile() % at.getEdgeTile() == 0;
   return !step.getHeads() && at.getRowBytes() && !at.getBy() &&
          !at.getSequence() && !at.getPlanes() && !at.getKeyBytes() &&
          at.getOffset() >= 0 && at.getOffset() < at.getRowBytes();
@@ -79,6 +86,7 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
     ModuleOp module = getOperation();
     SymbolTable symbols(module);
     ArenaLifetimes arena;
+    EdgeSlots edges;
     llvm::DenseMap<Operation *, Operation *> users; ///< Of local slots.
     int64_t blockBytes = 0, workspaceBytes = 0, place = 0;
     for (auto step : module.getOps<StepOp>()) {
@@ -90,9 +98,15 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
           auto slot = symbols.lookup<SlotOp>(at.getSymbol().getValue());
           if (!slot)
             return;
-          if (slot.getKind() == SlotKind::Arena) {
-            Visit visit{place, callPlace, callPlace, isOwnRow(step, at)};
+          auto visitArena = [&](SlotOp slot, bool ownRows) {
+            Visit visit{place, callPlace, callPlace, ownRows};
             arena.insert({slot, {visit, visit}}).first->second.touch(visit);
+          };
+          if (slot.getKind() == SlotKind::Arena)
+            visitArena(slot, isOwnRow(step, at));
+          if (at.getEdges()) {
+            edges[slot] = symbols.lookup<SlotOp>(at.getEdges().getValue());
+            visitArena(edges[slot], /*ownRows=*/false);
           }
           if (slot.getKind() != SlotKind::Block &&
               slot.getKind() != SlotKind::Workspace)
@@ -120,7 +134,8 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
           std::max(blockBytes, assignOffsets(block, step.getMaxRows()));
       ++place;
     }
-    assignArenaOffsets(arena);
+    dropUnusedEdges(module, arena, edges);
+    assignArenaOffsets(findChains(arena, edges));
     OpBuilder b(module.getContext());
     for (auto memory : llvm::make_early_inc_range(module.getOps<MemoryOp>()))
       memory.erase();
@@ -174,15 +189,23 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
     int64_t heaviestStep, heaviestBytes;
   };
 
-  static SmallVector<Chain> findChains(const ArenaLifetimes &slots) {
+  static SmallVector<Chain> findChains(const ArenaLifetimes &slots,
+                                       const EdgeSlots &edges) {
     SmallVector<Chain> chains;
     for (const auto &entry : slots) {
       auto slot = cast<SlotOp>(entry.first);
       const ArenaLifetime &lifetime = entry.second;
-      auto *before = llvm::find_if(chains, [&](const Chain &chain) {
-        return chain.rowBytes == *slot.getRowBytes() &&
-               chain.lifetime.handsOverTo(lifetime);
-      });
+      auto find = [&](bool needsEdges) {
+        return llvm::find_if(chains, [&](const Chain &chain) {
+          return chain.rowBytes == *slot.getRowBytes() &&
+                 chain.lifetime.handsOverTo(lifetime) &&
+                 edges.contains(chain.slots.back()) == needsEdges;
+        });
+      };
+      // Rather where that needs no edges.
+      auto *before = find(false);
+      if (before == chains.end())
+        before = find(true);
       if (before == chains.end()) {
         chains.push_back(
             {{slot}, lifetime, *slot.getRowBytes(), 0, chains.size(), 0, 0});
@@ -228,16 +251,55 @@ struct AssignMemory : encast::impl::AssignMemoryPassBase<AssignMemory> {
     return total;
   }
 
+  /// Edges of a slot that nothing is written over cost memory for nothing: its
+  /// neighbours are read where they are.
+  static void dropUnusedEdges(ModuleOp module, ArenaLifetimes &slots,
+                              EdgeSlots &edges) {
+    for (const Chain &chain : findChains(slots, edges)) {
+      SlotOp last = chain.slots.back(), kept = edges.lookup(last);
+      if (!kept)
+        continue;
+      for (auto step : module.getOps<StepOp>())
+        for (Operation &call :
+             llvm::make_early_inc_range(step.getBody().front()))
+          dropEdges(&call, kept.getSymName());
+      slots.find(last)->second.last.ownRows = false;
+      slots.erase(kept);
+      edges.erase(last);
+      kept.erase();
+    }
+  }
+
+  /// Erases the copy of edges that `call` is, or lets it read neighbours where
+  /// they are.
+  static void dropEdges(Operation *call, StringRef edges) {
+    auto rows = dyn_cast<ForRowsOp>(call);
+    if (!rows)
+      return;
+    SmallVector<Attribute> args;
+    for (Attribute arg : rows.getArgs()) {
+      auto at = dyn_cast<AtAttr>(arg);
+      if (at && at.getSymbol().getValue() == edges)
+        return call->erase();
+      bool reads = at && at.getEdges() && at.getEdges().getValue() == edges;
+      args.push_back(reads ? At{.symbol = at.getSymbol().getValue(),
+                                .offset = at.getOffset(),
+                                .rowBytes = at.getRowBytes()}
+                                 .attr(call->getContext())
+                           : arg);
+    }
+    rows.setArgsAttr(ArrayAttr::get(call->getContext(), args));
+  }
+
   /// Offsets in a row of the arena. No order of placing is best for every
   /// model: the largest first, or step by step from where most is alive.
-  static void assignArenaOffsets(const ArenaLifetimes &slots) {
+  static void assignArenaOffsets(SmallVector<Chain> bySize) {
     auto sizeOf = [](const Chain &chain) {
       // Of sequences there are fewer than of tokens.
       bool perToken =
           SlotOp(chain.slots.front()).getRows() != Domain::Sequences;
       return std::tuple(!perToken, -chain.rowBytes, chain.number);
     };
-    SmallVector<Chain> bySize = findChains(slots);
     llvm::sort(bySize, [&](const Chain &a, const Chain &b) {
       return sizeOf(a) < sizeOf(b);
     });

@@ -167,8 +167,10 @@ def AssignMemoryPass : Pass<"plan-assign-memory", "::mlir::ModuleOp"> {
     Two slots of the arena may have the same bytes of a row if one is read for the
     last time in a step before the other is written; and all of them, if that is
     in the same step by an earlier call, where both touch the rows of their block
-    only. A row is seldom longer than what lives in one step: the better of two
-    orders of placing is taken. Block slots share bytes likewise within their
+    only. So neighbours of a row that lie in another tile may be copied elsewhere
+    (`edges_of`); where nothing is written over the rows, that copy is dropped. A
+    row is seldom longer than what lives in one step: the better of two orders of
+    placing is taken. Block slots share bytes likewise within their
     step. Workspaces start at 0, because only one call uses them at a time.
 
     ```mlir

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Plan/Plan.h"
+#include "encast_abi.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -27,7 +28,8 @@ AtAttr At::attr(MLIRContext *context) const {
   };
   return AtAttr::get(context, name(symbol), name(by), sequence, offset,
                      rowBytes, panelBytes, keyBytes, packedBytes, positionBytes,
-                     planes, planeFirst, planesPerPanel, planeRows);
+                     planes, planeFirst, planesPerPanel, planeRows, name(edges),
+                     edgeTile);
 }
 
 /// Prints `@x[by @ids] + row * 1536 + plane(2 + panel * 4, tokens) + 128`.
@@ -37,6 +39,10 @@ static void printAt(AsmPrinter &printer, AtAttr at) {
     printer << "[by " << at.getBy() << "]";
   if (at.getSequence())
     printer << "[by sequence]";
+  if (at.getEdges())
+    printer << "[edges " << at.getEdges() << " of " << at.getEdgeTile() << "]";
+  else if (at.getEdgeTile())
+    printer << "[edge of " << at.getEdgeTile() << "]";
   auto term = [&](StringRef name, int64_t factor) {
     if (factor)
       printer << " + " << name << " * " << factor;
@@ -55,20 +61,34 @@ static void printAt(AsmPrinter &printer, AtAttr at) {
 }
 
 static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
-  FlatSymbolRefAttr symbol, by;
+  FlatSymbolRefAttr symbol, by, edges;
   bool sequence = false;
-  if (parser.parseAttribute(symbol))
-    return failure();
-  if (succeeded(parser.parseOptionalLSquare())) {
+  int64_t edgeTile = 0;
+  auto parseEdgeTile = [&]() -> ParseResult {
+    SMLoc place;
+    if (parser.parseKeyword("of") || parser.getCurrentLocation(&place) ||
+        parser.parseInteger(edgeTile))
+      return failure();
+    if (edgeTile < 1)
+      return parser.emitError(place, "expected tiles of 1 row or more");
+    return success();
+  };
+  // What stands in brackets: `by @ids`, `by sequence`, `edge of 32`, ...
+  auto parseRows = [&]() -> ParseResult {
+    if (succeeded(parser.parseOptionalKeyword("edge")))
+      return parseEdgeTile();
+    if (succeeded(parser.parseOptionalKeyword("edges")))
+      return failure(parser.parseAttribute(edges) || parseEdgeTile());
     if (parser.parseKeyword("by"))
       return failure();
-    if (succeeded(parser.parseOptionalKeyword("sequence")))
-      sequence = true;
-    else if (parser.parseAttribute(by))
-      return failure();
-    if (parser.parseRSquare())
-      return failure();
-  }
+    sequence = succeeded(parser.parseOptionalKeyword("sequence"));
+    return sequence ? success() : parser.parseAttribute(by);
+  };
+  if (parser.parseAttribute(symbol))
+    return failure();
+  if (succeeded(parser.parseOptionalLSquare()) &&
+      (parseRows() || parser.parseRSquare()))
+    return failure();
   int64_t offset = 0, row = 0, panel = 0, key = 0, packed = 0, position = 0;
   int64_t first = 0, perPanel = 0;
   bool planes = false;
@@ -132,9 +152,9 @@ static ParseResult parseAt(AsmParser &parser, AtAttr &result) {
       break;
     }
   }
-  result =
-      AtAttr::get(parser.getContext(), symbol, by, sequence, offset, row, panel,
-                  key, packed, position, planes, first, perPanel, planeRows);
+  result = AtAttr::get(parser.getContext(), symbol, by, sequence, offset, row,
+                       panel, key, packed, position, planes, first, perPanel,
+                       planeRows, edges, edgeTile);
   return success();
 }
 
@@ -244,6 +264,35 @@ static bool hasRowsOf(Domain slot, Domain rows) {
   return slot == rows || (slot == Domain::Selected && rows == Domain::Tokens);
 }
 
+/// Memory for the first and last rows of tiles is a share of each packed row:
+/// as many of these as make whole tiles are there.
+static LogicalResult verifyEdges(Operation *op, AtAttr at, SlotOp slot,
+                                 SymbolTableCollection &symbols) {
+  int64_t tile = at.getEdgeTile(), bytes = at.getRowBytes();
+  FlatSymbolRefAttr name = at.getEdges() ? at.getEdges() : at.getSymbol();
+  At expected{
+      .symbol = at.getSymbol().getValue(), .rowBytes = bytes, .edgeTile = tile};
+  if (at.getEdges()) {
+    expected.edges = name.getValue();
+    expected.offset = at.getOffset();
+  }
+  bool isNeighbour = bytes && std::abs(expected.offset) % bytes == 0;
+  if (!isa<ForRowsOp>(op) || !isNeighbour ||
+      expected.attr(at.getContext()) != at)
+    return op->emitOpError()
+           << "takes edges of tiles from " << name << " by more than a row";
+  auto kept = symbols.lookupNearestSymbolFrom<SlotOp>(op, name);
+  bool arena = slot && slot.getKind() == SlotKind::Arena && kept &&
+               kept.getKind() == SlotKind::Arena;
+  if (!arena || kept.getRows() != Domain::Packed ||
+      tile > ENCAST_PACKED_ROWS(1, 1) ||
+      static_cast<int64_t>(*kept.getRowBytes()) * tile < 2 * bytes)
+    return op->emitOpError()
+           << "takes edges of tiles of " << tile << " rows from " << name
+           << ", which has no place for them";
+  return success();
+}
+
 /// An address stays in the rows of its slot.
 static LogicalResult verifyBounds(Operation *op, AtAttr at, SlotOp slot) {
   std::optional<int64_t> bytes = slot.getRowBytes();
@@ -327,8 +376,12 @@ static LogicalResult verifyAddress(Operation *op, AtAttr at,
     return op->emitOpError()
            << "has a term of " << at.getOffset() << " in the address of "
            << at.getSymbol() << ", expected 0 or more";
+  if (at.getEdgeTile() && !at.getEdges())
+    return verifyEdges(op, at, slot, symbols);
   if (slot && failed(verifyBounds(op, at, slot)))
     return failure();
+  if (at.getEdges())
+    return verifyEdges(op, at, slot, symbols);
   if (!at.getBy())
     return success();
   auto table = symbols.lookupNearestSymbolFrom<SlotOp>(op, at.getBy());

@@ -34,6 +34,8 @@ struct At {
   bool planes = false;
   int64_t planeFirst = 0, planesPerPanel = 0;
   Domain planeRows = Domain::Tokens;
+  llvm::StringRef edges = {};
+  int64_t edgeTile = 0;
 
   AtAttr attr(mlir::MLIRContext *context) const;
 };

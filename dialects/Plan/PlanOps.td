@@ -109,14 +109,19 @@ def Plan_AtAttr : AttrDef<Plan_Dialect, "At"> {
 
     `index` is the row; with `by` the int32 at that row of index slot `by`; with
     `sequence` the first token of sequence `row`. A row of a block slot counts
-    from the first row of the row block. `key`, `packed` and `position` are fields
-    of encast_abi_item. `planeRows` is T, the number of SELECTED or of packed rows
+    from the first row of the row block. With `edgeTile` and no `edges` it is the
+    place of the row among the first and last rows of all tiles of `edgeTile`
+    rows: row / edgeTile * 2, and one more if it is not the first. `key`, `packed`
+    and `position` are fields of encast_abi_item. `planeRows` is T, the number of SELECTED or of packed rows
     (a panel-major slot: planes of [rows][16] floats). The offset of a row of the
     arena may be negative or reach behind it: a neighbour, which the callee reads
-    only if there is one.
+    only if there is one. With `edges`, a neighbour of another tile is taken from
+    that slot, where its place is as above, so that a block of rows reads nothing
+    of `symbol` but its own rows.
 
     Printed `@x[by @ids] + row * 1536 + panel * 64 + plane(2 + panel * 4, tokens)
-    + 128`, terms that are zero left out.
+    + 128`, terms that are zero left out; `@x[edges @x.edges of 32]` and
+    `@x.edges[edge of 32]`.
   }];
   let parameters = (ins
     "::mlir::FlatSymbolRefAttr":$symbol,
@@ -131,7 +136,9 @@ def Plan_AtAttr : AttrDef<Plan_Dialect, "At"> {
     "bool":$planes,
     "int64_t":$planeFirst,
     "int64_t":$planesPerPanel,
-    "::encast::plan::Domain":$planeRows);
+    "::encast::plan::Domain":$planeRows,
+    "::mlir::FlatSymbolRefAttr":$edges,
+    "int64_t":$edgeTile);
   let hasCustomAssemblyFormat = 1;
 }
 
@@ -251,12 +258,13 @@ def Plan_ForRowsOp : Plan_CallBase<"for_rows", [
   let summary = "calls a row program for each row of the item";
   let description = [{
     The operands are the arguments of the program, a func.func with a pointer for
-    each address (the row's) and an index for each number.
+    each address (the row's) and an index for each number. With `edges_of` (0:
+    none) the rows are the first and the last of each tile of so many, no others.
   }];
-  let arguments = !con((ins FlatSymbolRefAttr:$callee, ArrayAttr:$args),
-                       common);
-  let assemblyFormat =
-      "$callee `` custom<Operands>($args)" # commonFormat # "attr-dict";
+  let arguments = !con((ins FlatSymbolRefAttr:$callee, ArrayAttr:$args), common,
+                       (ins DefaultValuedAttr<Encast_Index, "0">:$edges_of));
+  let assemblyFormat = "$callee `` custom<Operands>($args) (`edges_of` $edges_of^)?"
+      # commonFormat # "attr-dict";
 }
 
 def Plan_ForPanelsOp : Plan_CallBase<"for_panels", [NoTerminator,

@@ -263,6 +263,49 @@ TEST_F(PlanToLLVMTest, ForRowsPassesTheRowsBeforeAndBehind) {
   EXPECT_EQ(out, behind);
 }
 
+TEST_F(PlanToLLVMTest, NeighboursOfOtherTilesAreTakenFromTheirEdges) {
+  auto hidden = numberedRows(100), edges = numberedRows(50);
+  for (auto &edge : edges)
+    edge[0] += 1000;
+  std::vector<std::array<int64_t, 2>> out(100, {-1, -1});
+  slots[0] = hidden.data();
+  slots[1] = edges.data();
+  slots[3] = out.data();
+  auto expectNeighbours = [&](std::vector<int64_t> expected) {
+    call();
+    for (int64_t i = 0; i < item.rows; ++i)
+      EXPECT_EQ(out[item.row + i][0], expected[i]) << item.row + i;
+  };
+  compile("plan.for_rows @keep_row(@hidden[edges @packed of 4] + row * 64 - 64,"
+          " 1, @pooled + row * 16)");
+  item.rows = 7; // 10 to 16: the first ones of tiles are 12 and 16.
+  expectNeighbours({9, 10, 1000 + 5, 12, 13, 14, 1000 + 7});
+  compile("plan.for_rows @keep_row(@hidden[edges @packed of 4] + row * 64 + 64,"
+          " 1, @pooled + row * 16)");
+  expectNeighbours({11, 1000 + 6, 13, 14, 15, 1000 + 8, 17});
+  compile("plan.for_rows @keep_row(@hidden[edges @packed of 1] + row * 64 + 64,"
+          " 1, @pooled + row * 16)");
+  expectNeighbours({1022, 1024, 1026, 1028, 1030, 1032, 1034});
+}
+
+TEST_F(PlanToLLVMTest, ForRowsOfEdgesCopiesTheFirstAndTheLastOfEachTile) {
+  auto hidden = numberedRows(100);
+  std::vector<std::array<int64_t, 2>> edges(20, {-1, -1});
+  slots[0] = hidden.data();
+  slots[1] = edges.data();
+  compile("plan.for_rows @keep_row(@hidden + row * 64, 1, "
+          "@packed[edge of 8] + row * 16) edges_of 8");
+  item.row = 6; // To 16: the third tile is not complete.
+  item.rows = 11;
+  call();
+  std::vector<std::array<int64_t, 2>> expected(20, {-1, -1});
+  expected[1] = {7, 1};
+  expected[2] = {8, 1};
+  expected[3] = {15, 1};
+  expected[4] = {16, 1};
+  EXPECT_EQ(edges, expected);
+}
+
 TEST_F(PlanToLLVMTest, SequenceTokensIsTheLengthOfTheRow) {
   auto hidden = numberedRows(100);
   std::vector<std::array<int64_t, 2>> out(3);

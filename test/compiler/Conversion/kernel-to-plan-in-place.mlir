@@ -320,3 +320,73 @@ module {
     encoder.yield %1 : tensor<3x32xf32>
   }
 }
+
+// -----
+
+!rows = tensor<?x32xf32>
+!sequences = tensor<?x32xf32, #encoder.rows<sequences>>
+
+// What a convolution reads last may be written over in its step if the first and
+// last rows of tiles are kept beside it, which the next block then reads: @a for
+// @b. Not if nothing of that size comes behind (@b), or tiles have few rows (@c).
+// CHECK-LABEL: kernel.output "pooled"
+//   CHECK-NOT: plan.slot @rows.{{[bc]}}.edges
+//   CHECK-DAG: plan.slot @rows.a.edges arena rows packed row_bytes 8
+//   CHECK-DAG: plan.slot @rows.a arena rows tokens row_bytes 128
+//       CHECK: plan.step @step.0.tokens over tokens rows 32 by 32
+//       CHECK:   plan.call @linear({{.*}}, @rows.a + row * 128 + panel * 64, {{.*}}) name "a"
+//  CHECK-NEXT:   plan.for_rows @copy_32(@rows.a + row * 128, @rows.a.edges[edge of 32] + row * 128) edges_of 32 name "a"
+//  CHECK-NEXT: }
+//  CHECK-NEXT: plan.step @step.1.tokens over tokens rows 32 by 32
+//  CHECK-NEXT:   plan.for_rows @conv(@rows.a[edges @rows.a.edges of 32] + row * 128 - 128, @rows.a + row * 128, @rows.a[edges @rows.a.edges of 32] + row * 128 + 128, {{.*}})
+//  CHECK-NEXT:   plan.call @linear({{.*}}, @rows.b + row * 128 + panel * 64, {{.*}}) name "b"
+//  CHECK-NEXT: }
+//  CHECK-NEXT: plan.step @step.2.tokens over tokens rows 6 by 6
+//  CHECK-NEXT:   plan.for_rows @conv(@rows.b + row * 128 - 128, @rows.b + row * 128, @rows.b + row * 128 + 128, {{.*}})
+//  CHECK-NEXT:   plan.call @linear({{.*}}) name "c"
+//  CHECK-NEXT: }
+//  CHECK-NEXT: plan.step @step.3.tokens
+//  CHECK-NEXT:   plan.for_rows @conv(@rows.c + row * 128 - 128, @rows.c + row * 128, @rows.c + row * 128 + 128, {{.*}})
+module {
+  kernel.define @linear row "linear_f32_6x16_avx2" operands 10
+      {k = 32, lda = 32, ldc = 32}
+  func.func private @embed(!llvm.ptr, !llvm.ptr)
+  func.func private @copy(!llvm.ptr, !llvm.ptr)
+  func.func private @pool(!llvm.ptr, index, !llvm.ptr)
+  func.func private @conv(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr)
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %at = encoder.input positions : tensor<?xi32>
+    %x = kernel.embed @embed(%ids) in [@words] : tensor<?xi32> -> !rows
+    %a = kernel.linear @linear(%x, @w.packed) panels 2 by 1 rows by 32
+        {name = "a"} : !rows -> !rows
+    %c0 = kernel.short_conv @conv(%a at %at : tensor<?xi32>) weights [@taps]
+        : !rows -> !rows
+    %b = kernel.linear @linear(%c0, @w.packed) panels 2 by 1 rows by 32
+        {name = "b"} : !rows -> !rows
+    %c1 = kernel.short_conv @conv(%b at %at : tensor<?xi32>) weights [@taps]
+        : !rows -> !rows
+    %c = kernel.linear @linear(%c1, @w.packed) panels 2 by 1 rows by 6
+        {name = "c"} : !rows -> !rows
+    %c2 = kernel.short_conv @conv(%c at %at : tensor<?xi32>) weights [@taps]
+        : !rows -> !rows
+    %p = kernel.pool @pool(%c2) : !rows -> !sequences
+    kernel.output "pooled" columns 32 all_rows
+    kernel.store @copy(%p) to "pooled" columns 0, 32 : !sequences
+    return
+  }
+  encoder.weight @words : tensor<5x32xf32> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<5x32xf32>
+    encoder.yield %0 : tensor<5x32xf32>
+  }
+  encoder.weight @w.packed : tensor<2x32x16xf32> {
+    %0 = encoder.tensor "w" in "model.safetensors" : tensor<32x32xf32>
+    %1 = kernel.pack %0 : tensor<32x32xf32> -> tensor<2x32x16xf32>
+    encoder.yield %1 : tensor<2x32x16xf32>
+  }
+  encoder.weight @taps : tensor<3x32xf32> {
+    %0 = encoder.tensor "conv" in "model.safetensors" : tensor<32x1x3xf32>
+    %1 = kernel.transpose %0 : tensor<32x1x3xf32> -> tensor<3x32xf32>
+    encoder.yield %1 : tensor<3x32xf32>
+  }
+}

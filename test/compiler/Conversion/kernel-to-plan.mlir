@@ -245,7 +245,7 @@ module {
 //  CHECK-NEXT:   plan.for_panels columns 40 name "head" panels 3 by 3 outputs 2 flops_per_row 1280 {
 //       CHECK:     plan.call @linear(@[[H]] + row * 128,
 module {
-  kernel.define @linear row "linear_f32_8x48_avx512" operands 9
+  kernel.define @linear row "linear_f32_8x48_avx512" operands 10
       {k = 16, lda = 32, ldc = 48}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @norm(!llvm.ptr, !llvm.ptr)

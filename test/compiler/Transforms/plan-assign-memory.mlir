@@ -335,3 +335,80 @@ module @negative_same_step {
     plan.call @k(@attended + row * 64)
   }
 }
+
+// -----
+
+// With the edges of tiles kept elsewhere, neighbours are no other rows: @next is
+// written over @x. What needs no edges is written over first: @other, then @y.
+// CHECK-LABEL: module @edges
+//       CHECK: plan.slot @x {{.*}} offset [[#X:]]
+//       CHECK: plan.slot @x.edges {{.*}}
+//  CHECK-NEXT: plan.slot @next {{.*}} offset [[#X]]
+//  CHECK-NEXT: plan.slot @y {{.*}} offset [[#Y:]]
+//  CHECK-NEXT: plan.slot @y.edges {{.*}}
+//  CHECK-NEXT: plan.slot @other {{.*}} offset [[#O:]]
+//  CHECK-NEXT: plan.slot @after {{.*}} offset [[#O]]
+//  CHECK-NEXT: plan.slot @later {{.*}} offset [[#Y]]
+//       CHECK: plan.for_rows @f(@x + row * 64, @x.edges[edge of 8] + row * 64) edges_of 8
+//       CHECK: plan.for_rows @f(@x[edges @x.edges of 8] + row * 64 - 64, @x + row * 64, @x[edges @x.edges of 8] + row * 64 + 64)
+module @edges {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @x arena rows tokens row_bytes 64
+  plan.slot @x.edges arena rows packed row_bytes 16
+  plan.slot @next arena rows tokens row_bytes 64
+  plan.slot @y arena rows tokens row_bytes 128
+  plan.slot @y.edges arena rows packed row_bytes 32
+  plan.slot @other arena rows tokens row_bytes 128
+  plan.slot @after arena rows tokens row_bytes 128
+  plan.slot @later arena rows tokens row_bytes 128
+  plan.step @s0 over tokens rows 16 by 8 split 0 {
+    plan.for_rows @f(@x + row * 64, @y + row * 128, @other + row * 128)
+    plan.for_rows @f(@x + row * 64, @x.edges[edge of 8] + row * 64) edges_of 8
+    plan.for_rows @f(@y + row * 128, @y.edges[edge of 8] + row * 128) edges_of 8
+  }
+  plan.step @s1 over tokens rows 16 by 8 split 0 {
+    plan.for_rows @f(@x[edges @x.edges of 8] + row * 64 - 64, @x + row * 64,
+        @x[edges @x.edges of 8] + row * 64 + 64)
+    plan.for_rows @f(@y[edges @y.edges of 8] + row * 128 - 128)
+    plan.for_rows @f(@next + row * 64, @other + row * 128)
+    plan.for_rows @f(@after + row * 128)
+    plan.for_rows @f(@later + row * 128)
+  }
+  plan.step @s2 over tokens rows 16 by 8 split 0 {
+    plan.for_rows @f(@next + row * 64, @after + row * 128, @later + row * 128)
+  }
+}
+
+// -----
+
+// Edges of what nothing is written over are not kept: rows have another size
+// (@x), or blocks of the step are cut within tiles (@y).
+// CHECK-LABEL: module @negative_edges
+//   CHECK-NOT: edges
+module @negative_edges {
+  func.func private @f(!llvm.ptr, !llvm.ptr)
+  plan.slot @x arena rows tokens row_bytes 64
+  plan.slot @x.edges arena rows packed row_bytes 16
+  plan.slot @y arena rows tokens row_bytes 64
+  plan.slot @y.edges arena rows packed row_bytes 8
+  plan.slot @wide arena rows tokens row_bytes 128
+  plan.slot @same arena rows tokens row_bytes 64
+  plan.step @s0 over tokens rows 16 by 8 split 0 {
+    plan.for_rows @f(@x + row * 64, @y + row * 64)
+    plan.for_rows @f(@x + row * 64, @x.edges[edge of 8] + row * 64) edges_of 8
+    plan.for_rows @f(@y + row * 64, @y.edges[edge of 16] + row * 64) edges_of 16
+  }
+  // CHECK: plan.for_rows @f(@x + row * 64 - 64)
+  plan.step @s1 over tokens rows 16 by 8 split 0 {
+    plan.for_rows @f(@x[edges @x.edges of 8] + row * 64 - 64)
+    plan.for_rows @f(@wide + row * 128)
+  }
+  // CHECK: plan.for_rows @f(@y + row * 64 - 64)
+  plan.step @s2 over tokens rows 16 by 8 split 0 {
+    plan.for_rows @f(@y[edges @y.edges of 16] + row * 64 - 64)
+    plan.for_rows @f(@same + row * 64)
+  }
+  plan.step @s3 over tokens rows 16 by 8 split 0 {
+    plan.for_rows @f(@wide + row * 128, @same + row * 64)
+  }
+}

@@ -675,3 +675,73 @@ plan.step @s over tokens rows 8 by 8 split 0 {
   // expected-error @+1 {{runs per head, which only kernels do}}
   plan.for_panels columns 16 panels 1 per_head { plan.call @k(0) }
 }
+
+// -----
+
+// A tile has two edges; they lie in packed rows, of which there are whole tiles.
+func.func private @p(memref<32xf32>)
+plan.slot @x arena rows tokens row_bytes 128
+plan.slot @edges arena rows packed row_bytes 8
+plan.slot @rows arena rows tokens row_bytes 8
+plan.step @s over tokens rows 32 by 32 split 0 {
+  plan.for_rows @p(@edges[edge of 32] + row * 128) edges_of 32
+  // expected-error @+1 {{takes edges of tiles of 16 rows from @edges, which has no place for them}}
+  plan.for_rows @p(@x[edges @edges of 16] + row * 128 - 128)
+}
+
+// -----
+
+func.func private @p(memref<32xf32>)
+plan.slot @rows arena rows tokens row_bytes 8
+plan.step @s over tokens rows 32 by 32 split 0 {
+  // expected-error @+1 {{takes edges of tiles of 32 rows from @rows, which has no place for them}}
+  plan.for_rows @p(@rows[edge of 32] + row * 128) edges_of 32
+}
+
+// -----
+
+func.func private @p(memref<32xf32>)
+plan.slot @x arena rows tokens row_bytes 128
+plan.step @s over tokens rows 32 by 32 split 0 {
+  // expected-error @+1 {{takes edges of tiles of 32 rows from @y, which has no place for them}}
+  plan.for_rows @p(@x[edges @y of 32] + row * 128 - 128)
+}
+
+// -----
+
+func.func private @p(memref<32xf32>)
+plan.step @s over tokens rows 32 by 32 split 0 {
+  // expected-error @+1 {{expected tiles of 1 row or more}}
+  plan.for_rows @p(@x[edge of 0] + row * 128)
+}
+
+// -----
+
+// The row, or the one before or behind, and nothing else.
+func.func private @p(memref<32xf32>)
+plan.slot @x arena rows tokens row_bytes 128
+plan.slot @edges arena rows packed row_bytes 8
+plan.slot @ids ids
+plan.step @s over tokens rows 32 by 32 split 0 {
+  // expected-error @+1 {{takes edges of tiles from @edges by more than a row}}
+  plan.for_rows @p(@x[edges @edges of 32] + row * 128 + panel * 16)
+}
+
+// -----
+
+func.func private @p(memref<32xf32>)
+plan.slot @x arena rows tokens row_bytes 128
+plan.slot @edges arena rows packed row_bytes 8
+plan.step @s over tokens rows 32 by 32 split 0 {
+  // expected-error @+1 {{takes edges of tiles from @edges by more than a row}}
+  plan.for_rows @p(@x[edges @edges of 32])
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.slot @edges arena rows packed row_bytes 8
+plan.step @s over tokens rows 32 by 32 split 0 {
+  // expected-error @+1 {{takes edges of tiles from @edges by more than a row}}
+  plan.call @k(@edges[edge of 32] + row * 128)
+}

@@ -58,6 +58,11 @@ plan.step @step.0 over tokens rows 192 by 6 split 64 layer 1 {
   plan.for_rows @program(@hidden - 128 + row * 128, @hidden[by @selected] + row * 128 + 128)
   // CHECK: plan.for_rows @program(@hidden + row * 128 - 128, @hidden + row * 128 + 128)
   plan.for_rows @program(@hidden + row * 128 + -128, @hidden + row * 128 - -128)
+  // Neighbours of other tiles, from where the edges of tiles are copied to.
+  // CHECK: plan.for_rows @program(@hidden + row * 128, @packed[edge of 32] + row * 128) edges_of 32 name "edges"
+  plan.for_rows @program(@hidden + row * 128, @packed[edge of 32] + row * 128) edges_of 32 name "edges"
+  // CHECK: plan.for_rows @program(@hidden[edges @packed of 32] + row * 128 - 128, @hidden[edges @packed of 32] + row * 128 + 128)
+  plan.for_rows @program(@hidden[edges @packed of 32] + row * 128 - 128, @hidden[edges @packed of 32] + row * 128 + 128)
   // Rows by a table, or from the start of the sequence.
   // CHECK: plan.for_rows @program(@w[by @ids] + row * 48, @hidden[by sequence] + row * 128)
   plan.for_rows @program(@w[by @ids] + row * 48, @hidden[by sequence] + row * 128)
