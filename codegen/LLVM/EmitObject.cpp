@@ -7,11 +7,15 @@
 
 #include "codegen/LLVM/EmitObject.h"
 #include "codegen/LLVM/Triple.h"
+#include "encast_abi.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
@@ -66,6 +70,70 @@ static void setAttributes(llvm::Module &module, const TargetCpu &target) {
     // Loops that fill or copy stay loops: there is no libc to call.
     function.addFnAttr("no-builtins");
     function.addFnAttr("no-trapping-math", "true");
+  }
+}
+
+/// 32 numbers of f32 to bf16, in one instruction.
+static llvm::Value *roundWithInstruction(llvm::IRBuilder<> &b,
+                                         llvm::Value *value) {
+  llvm::Value *low = b.CreateExtractVector(
+      llvm::FixedVectorType::get(b.getFloatTy(), 16), value, uint64_t(0));
+  llvm::Value *high =
+      b.CreateExtractVector(low->getType(), value, uint64_t(16));
+  return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtne2ps2bf16_512,
+                           {high, low});
+}
+
+/// The same bits without that instruction.
+static llvm::Value *roundInIntegers(llvm::IRBuilder<> &b, llvm::Value *value,
+                                    llvm::Type *type) {
+  auto *integers = llvm::VectorType::getInteger(
+      llvm::cast<llvm::VectorType>(value->getType()));
+  auto constant = [&](uint32_t bits) {
+    return llvm::ConstantInt::get(integers, bits);
+  };
+  llvm::Value *bits = b.CreateBitCast(value, integers);
+  // Half of the last bit that stays is added, less one in front of an even
+  // number; the carry into the exponent is right, and makes infinity of what is
+  // too large.
+  llvm::Value *odd = b.CreateAnd(b.CreateLShr(bits, 16), constant(1));
+  llvm::Value *sum = b.CreateAdd(b.CreateAdd(bits, constant(0x7fff)), odd);
+  // NaN must not carry, nor be told from an infinity by what is cut alone.
+  llvm::Value *isNaN = b.CreateFCmpUNO(value, value);
+  sum = b.CreateSelect(isNaN, b.CreateOr(bits, constant(0x00400000)), sum);
+  llvm::Value *noExponent =
+      b.CreateICmpEQ(b.CreateAnd(bits, constant(0x7f800000)), constant(0));
+  sum =
+      b.CreateSelect(noExponent, b.CreateAnd(bits, constant(0x80000000)), sum);
+  auto *halves = llvm::VectorType::getTruncatedElementVectorType(integers);
+  return b.CreateBitCast(b.CreateTrunc(b.CreateLShr(sum, 16), halves), type);
+}
+
+/// Takes the place of LLVM's rounding of 32 numbers to bf16, which calls a
+/// library or takes two instructions for the work of one. To nearest even; NaN
+/// stays NaN, and denormal numbers become zero.
+static void lowerRounding(llvm::Function &function, const TargetCpu &target) {
+  llvm::LLVMContext &context = function.getContext();
+  auto *columns =
+      llvm::FixedVectorType::get(llvm::Type::getFloatTy(context), 32);
+  auto *plane =
+      llvm::FixedVectorType::get(llvm::Type::getBFloatTy(context), 32);
+  for (llvm::Instruction &instruction :
+       llvm::make_early_inc_range(llvm::instructions(function))) {
+    if (!llvm::isa<llvm::FPTruncInst>(instruction) ||
+        instruction.getOperand(0)->getType() != columns ||
+        instruction.getType() != plane)
+      continue;
+    llvm::IRBuilder<> b(&instruction);
+    llvm::Value *value = instruction.getOperand(0), *rounded;
+    if (target.features & ENCAST_CPU_AVX512_BF16) {
+      function.addFnAttr("target-features", "+avx512bf16");
+      rounded = roundWithInstruction(b, value);
+    } else {
+      rounded = roundInIntegers(b, value, plane);
+    }
+    instruction.replaceAllUsesWith(rounded);
+    instruction.eraseFromParent();
   }
 }
 
@@ -155,6 +223,8 @@ bool encast::emitObject(ModuleOp module, const TargetCpu &target,
   code->setDataLayout(machine->createDataLayout());
   code->setPICLevel(llvm::PICLevel::BigPIC);
   setAttributes(*code, target);
+  for (llvm::Function &function : *code)
+    lowerRounding(function, target);
   optimize(*code, *machine);
 
   // The code generator changes its module, so that each file needs its own.

@@ -168,57 +168,25 @@ void RowProgram::forEachResultInPlanes(Value y, int64_t columns, int planes,
 
 void RowProgram::storePlanes(Value first16, Value second16, Value y,
                              Value column, int64_t planeStride, int planes) {
-  auto plane = VectorType::get(kPlaneColumns, b.getBF16Type());
   for (auto [number, terms] :
        llvm::enumerate(splitToTerms(first16, second16, planes)))
-    vector::StoreOp::create(b, vector::BitCastOp::create(b, plane, terms), y,
+    vector::StoreOp::create(b, terms, y,
                             plus(column, int64_t(number) * planeStride));
 }
 
 SmallVector<Value> RowProgram::splitToTerms(Value first16, Value second16,
                                             int planes) {
-  auto halves = VectorType::get(kPlaneColumns, b.getI16Type());
-  // The high halves of the 32 values, whose terms end there.
-  SmallVector<int64_t> high;
-  for (int64_t i = 0; i < kPlaneColumns; ++i)
-    high.push_back(2 * i + 1);
+  auto plane = VectorType::get(kPlaneColumns, b.getBF16Type());
+  auto columns = llvm::to_vector(llvm::seq(kPlaneColumns));
+  Value rest = vector::ShuffleOp::create(b, first16, second16, columns);
   SmallVector<Value> terms;
   for (int number = 0; number < planes; ++number) {
-    // The first term makes NaN of NaN, whatever the others are.
-    Value term1 = roundToBF16(first16, number == 0);
-    Value term2 = roundToBF16(second16, number == 0);
-    terms.push_back(vector::ShuffleOp::create(
-        b, vector::BitCastOp::create(b, halves, term1),
-        vector::BitCastOp::create(b, halves, term2), high));
-    if (number + 1 < planes) {
-      first16 = subtract(first16, term1);
-      second16 = subtract(second16, term2);
-    }
+    terms.push_back(arith::TruncFOp::create(b, plane, rest));
+    if (number + 1 < planes)
+      rest = subtract(rest,
+                      arith::ExtFOp::create(b, rest.getType(), terms.back()));
   }
   return terms;
-}
-
-Value RowProgram::roundToBF16(Value value, bool keepNaN) {
-  // Half of the last bit that stays is added; the carry into the exponent is
-  // right, and makes infinity of what is too large. A tie leaves nothing behind
-  // that bit, and is made even.
-  Value bits = vector::BitCastOp::create(b, integersType, value);
-  Value sum = arith::AddIOp::create(b, bits, integers(0x8000));
-  Value rest = arith::AndIOp::create(b, sum, integers(0xffff));
-  Value tie =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rest, integers(0));
-  if (keepNaN) {
-    // It must not carry, nor be told from an infinity by what is cut alone.
-    Value quiet = arith::OrIOp::create(b, bits, integers(0x00400000));
-    Value isNaN =
-        arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
-    sum = arith::SelectOp::create(b, isNaN, quiet, sum);
-  }
-  Value rounded = arith::AndIOp::create(
-      b, sum,
-      arith::SelectOp::create(b, tie, integers(0xfffe0000),
-                              integers(0xffff0000)));
-  return vector::BitCastOp::create(b, vectorType, rounded);
 }
 
 Value RowProgram::existing(Value value, Columns at) {

@@ -94,8 +94,7 @@ public:
   /// planeStride + column.
   void storePlanes(Value first16, Value second16, Value y, Value column,
                    int64_t planeStride, int planes);
-  /// The terms of 32 columns of f32, hi first, each 32 numbers of bf16 as
-  /// 16-bit integers.
+  /// The terms of 32 columns of f32, hi first, each 32 numbers of bf16.
   Values splitToTerms(Value first16, Value second16, int planes);
 
   /// The value, zero where the mask is off.
@@ -146,8 +145,6 @@ private:
   Value inFront(llvm::function_ref<mlir::Operation *()> create);
   void forEachResultInPlanes(Value y, int64_t columns, int planes,
                              llvm::function_ref<Value(Columns)> body);
-  /// The f32 values rounded to bf16, as f32. Keeps NaN only if asked to.
-  Value roundToBF16(Value value, bool keepNaN);
 
   mlir::func::FuncOp function;
   llvm::DenseMap<mlir::Attribute, Value> constants;

@@ -41,11 +41,12 @@ void registerRowProgramDialects(mlir::DialectRegistry &registry);
 /// What a row of results is made of.
 ///
 /// Planes are terms of x: hi = bf16(x), mid = bf16(x - hi), lo = bf16(x - hi -
-/// mid), each rounded to nearest even; three of them add up to x exactly unless
-/// a term underflows. Of `columns` results plane p begins at element p *
-/// planeStride(columns) (codegen/Kernels/Kernels.h), and the columns that fill
-/// it up are zero. hi of NaN is NaN, and of an infinity, or of x that rounds to
-/// one, that infinity; mid and lo are then such that no sum with hi is finite.
+/// mid), each rounded to nearest even, and zero if its f32 value is denormal;
+/// three of them add up to x exactly unless a term underflows. Of `columns`
+/// results plane p begins at element p * planeStride(columns)
+/// (codegen/Kernels/Kernels.h), and the columns that fill it up are zero. hi of
+/// NaN is NaN, and of an infinity, or of x that rounds to one, that infinity;
+/// mid and lo are then such that no sum with hi is finite.
 struct RowOutput {
   /// 0: y is memref<columns x f32>; 1 to 3: y is memref<planes *
   /// planeStride(columns) x bf16>, 2-byte aligned.

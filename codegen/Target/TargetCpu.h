@@ -21,7 +21,8 @@ struct TargetCpu {
   std::string name; ///< As resolved, e.g. "znver3" or "x86-64-v4+avx512vnni".
   std::string llvmName; ///< Target CPU for LLVM, "x86-64-v3" or "x86-64-v4": no
                         ///< instruction that the bits avx2 and avx512 of
-                        ///< `features` do not promise.
+                        ///< `features` do not promise. emitObject() adds what
+                        ///< avx512bf16 does.
   std::string llvmTune; ///< Tune CPU for LLVM, e.g. "znver3"; only scheduling.
   uint32_t features = 0; ///< ENCAST_CPU_* bits (encast_abi.h).
   int vectorBytes = 32;  ///< Width of the f32 vector registers to use.

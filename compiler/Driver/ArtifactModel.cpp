@@ -8,6 +8,7 @@
 #include "compiler/Pipeline/Pipeline.h"
 #include "dialects/Kernel/Kernel.h"
 #include "encast_abi.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/JSON.h"
 #include <map>
@@ -363,12 +364,17 @@ static LogicalResult makeSlots(ModuleOp module, ArtifactVariant &variant) {
   return success();
 }
 
-/// What the code in the variant uses: the level that LLVM compiled for, and
-/// what its kernels ask for. A target may offer more.
+/// What the code in the variant uses: the level that LLVM compiled for, the
+/// instruction that rounds to bf16, and what its kernels ask for. A target may
+/// offer more.
 static uint64_t neededFeatures(ModuleOp module, const TargetCpu &target) {
   uint64_t features = ENCAST_CPU_AVX2;
   if (target.llvmName == "x86-64-v4")
     features |= ENCAST_CPU_AVX512;
+  module.walk([&](LLVM::FPTruncOp rounding) {
+    if (getElementTypeOrSelf(rounding.getType()).isBF16())
+      features |= target.features & ENCAST_CPU_AVX512_BF16;
+  });
   for (auto define : module.getOps<kernel::DefineOp>())
     if (const KernelRow *row = findKernelRow(define.getRow()))
       features |= row->cpuFeatures;

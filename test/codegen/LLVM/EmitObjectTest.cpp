@@ -187,6 +187,23 @@ TEST_F(EmitObjectTest, HalvesAreWidenedWithoutALibrary) {
   EXPECT_EQ(emit(code, "x86-64-v4"), "");
 }
 
+// Their bits are tested by the row programs that do it.
+TEST_F(EmitObjectTest, OneInstructionRoundsToBF16WhereTheTargetHasIt) {
+  std::string code = R"mlir(
+    llvm.func @round(%x: !llvm.ptr, %y: !llvm.ptr) {
+      %0 = llvm.load %x {alignment = 4 : i64} : !llvm.ptr -> vector<32xf32>
+      %1 = llvm.fptrunc %0 : vector<32xf32> to vector<32xbf16>
+      llvm.store %1, %y {alignment = 2 : i64} : vector<32xbf16>, !llvm.ptr
+      llvm.return
+    })mlir";
+  for (const char *target : {"x86-64-v3", "x86-64-v4"}) {
+    ASSERT_EQ(emit(code, target), "");
+    EXPECT_EQ(assembly.find("vcvtne"), std::string::npos) << assembly;
+  }
+  ASSERT_EQ(emit(code, "x86-64-v4+avx512bf16"), "");
+  EXPECT_NE(assembly.find("vcvtne2ps2bf16"), std::string::npos) << assembly;
+}
+
 TEST_F(EmitObjectTest, SameInputGivesTheSameBytes) {
   ASSERT_EQ(emit(loop("%copied")), "");
   std::vector<uint8_t> first = object;

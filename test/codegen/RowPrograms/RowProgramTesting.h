@@ -1,9 +1,9 @@
 //===- RowProgramTesting.h - run row programs in tests ----------*- C++ -*-===//
 ///
 /// \file
-/// Each program is compiled for x86-64-v3 and v4 and run on rows that end at a
-/// page that cannot be read. Sums are held to bounds computed from the number
-/// of roundings; everything else is exact.
+/// Each program is compiled for x86-64-v3, v4 and v4 with bf16 and run on rows
+/// that end at a page that cannot be read. Sums are held to bounds computed
+/// from the number of roundings; everything else is exact.
 //===----------------------------------------------------------------------===//
 
 #ifndef ENCAST_TEST_CODEGEN_ROWPROGRAMS_ROWPROGRAMTESTING_H
@@ -120,10 +120,12 @@ inline float fromBF16(uint16_t bits) {
 
 /// x rounded to bf16: of the two neighbours in f32's range, the nearer one, or
 /// the even one; what is halfway or more from the largest bf16 to 2^128 becomes
-/// infinite.
+/// infinite, and what is denormal zero.
 inline uint16_t roundToBF16(float x) {
   if (!std::isfinite(x))
     return toBF16(x);
+  if (!std::isnormal(x))
+    return toBF16(std::copysign(0.0f, x));
   uint16_t low = toBF16(x); // Towards zero.
   auto value = [](uint16_t bits) {
     return (bits & 0x7fff) == 0x7f80 ? 0x1p128 : std::fabs(fromBF16(bits));
@@ -184,9 +186,12 @@ protected:
 /// Runs a fixture derived from ProgramsTest for all targets.
 #define ENCAST_INSTANTIATE_PROGRAMS_TEST(Fixture)                              \
   INSTANTIATE_TEST_SUITE_P(                                                    \
-      , Fixture, testing::Values("x86-64-v3", "x86-64-v4"),                    \
+      , Fixture,                                                               \
+      testing::Values("x86-64-v3", "x86-64-v4", "x86-64-v4+avx512bf16"),       \
       [](const auto &info) {                                                   \
-        return std::string(info.param.end() - 2, info.param.end());            \
+        std::string name = info.param.substr(std::string("x86-64-").size());   \
+        std::replace(name.begin(), name.end(), '+', '_');                      \
+        return name;                                                           \
       })
 
 inline std::string sized(const std::string &name, int64_t size) {
