@@ -15,11 +15,11 @@ static constexpr int kStepBytes = 64; // of 32 dims
 AttentionPack::AttentionPack(const KernelRow &row, const AttentionShape &shape)
     : VectorAssembler(row.vectorBytes), shape(shape),
       planes(activationPlanes(shape.arithmetic)),
-      steps(planeStride(shape.headSize) / 32) {}
+      steps(planeStride(shape.headSize) / 32),
+      blockBytes(int(kTileKeys * packedRowBytes(shape))) {}
 
 bool AttentionPack::generate(std::vector<uint8_t> &code, std::string &error) {
   const int blockRowsBytes = int(kTileKeys * shape.ldkv * 2);
-  const int blockBytes = int(kTileKeys * packedRowBytes(shape));
   enter(0);
   emitFirstBlock();
   Label nextBlock, whole, done;
@@ -93,6 +93,13 @@ void AttentionPack::emitTokens() {
 
 void AttentionPack::emitBlock(bool whole) {
   Label nextStep;
+  if (whole) {
+    // The last one fetches its own lines, as the next may be another thread's.
+    mov(kStep, blockBytes);
+    xor_(ahead, ahead);
+    cmp(rowsLeft, int(kTileKeys));
+    cmovg(ahead, kStep);
+  }
   mov(kStep, k);
   mov(vStep, v);
   mov(packedKStep, packedK);
@@ -126,6 +133,12 @@ void AttentionPack::emitRow(const Vec &vec, const Reg64 &rows, int64_t token,
   L(absent);
 }
 
+void AttentionPack::emitWholeLine(const RegExp &line, const Zmm &value) {
+  // A store alone begins to wait for its line when its turn has come.
+  prefetchw(ptr[line + ahead]);
+  vmovdqa64(ptr[line], value);
+}
+
 void AttentionPack::emitKeyTile(int half, int plane, bool whole) {
   for (int row = 0; row < kTileRows; ++row)
     emitRow(vec(row), kStep, half * kTileRows + row, plane, whole);
@@ -136,9 +149,12 @@ void AttentionPack::emitKeyTile(int half, int plane, bool whole) {
   }
   const size_t tile = size_t(half) * size_t(steps * planes) + size_t(plane);
   for (int row = 0; row < kTileRows; ++row) {
-    const Address target =
-        ptr[packedKStep + tile * kTileBytes + size_t(row) * kTileRowBytes];
-    vmovdqa32(whole ? target : target | k1, Zmm(row));
+    const RegExp line =
+        packedKStep + tile * kTileBytes + size_t(row) * kTileRowBytes;
+    if (!whole)
+      vmovdqa32(ptr[line] | k1, Zmm(row));
+    else
+      emitWholeLine(line, Zmm(row));
   }
 }
 
@@ -184,10 +200,12 @@ void AttentionPack::emitValueTiles(int plane, bool whole) {
     for (int tile = 0; tile < 2; ++tile) {
       vmovdqa64(tileRow, ptr[rip + interleave + tile * 64]);
       vpermi2q(tileRow, low, high);
-      const Address target =
-          ptr[packedVStep + size_t(plane * 2 + tile) * kTileBytes +
-              size_t(row) * kTileRowBytes];
-      vmovdqu16(whole ? target : target | k1, tileRow);
+      const RegExp line = packedVStep + size_t(plane * 2 + tile) * kTileBytes +
+                          size_t(row) * kTileRowBytes;
+      if (!whole)
+        vmovdqu16(ptr[line] | k1, tileRow);
+      else
+        emitWholeLine(line, tileRow);
     }
   }
 }

@@ -86,11 +86,14 @@ private:
   /// A row of 32 dims of the token, or zeros if it is not at hand.
   void emitRow(const Vec &vec, const Xbyak::Reg64 &rows, int64_t token,
                int plane, bool whole);
+  /// Stores a line of a whole block, and fetches that of the next block.
+  void emitWholeLine(const Xbyak::RegExp &line, const Xbyak::Zmm &value);
   void transpose16();
 
   const AttentionShape shape;
   const int planes;
   const int64_t steps; // of 32 dims
+  const int blockBytes;
   Xbyak::Label interleave;
 
   const Xbyak::Reg64 args = rdi;
@@ -102,6 +105,7 @@ private:
   // A bit for each row of the block: at hand, to be written.
   const Xbyak::Reg64 present = rsi, written = rbp;
   const Xbyak::Reg64 bits = r13;
+  const Xbyak::Reg64 ahead = bits; // of a whole block: bytes to the next one
   const Xbyak::Reg64 kStep = r8, vStep = r9; // the same at 32 dims
   const Xbyak::Reg64 packedKStep = r10, packedVStep = r11;
   const Xbyak::Reg64 stepsLeft = rdi; // args are read then
