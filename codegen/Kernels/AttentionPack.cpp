@@ -12,6 +12,15 @@ static constexpr int kTileRowBytes = 64;
 static constexpr int kTileBytes = kTileRows * kTileRowBytes;
 static constexpr int kStepBytes = 64; // of 32 dims
 
+/// Tokens from this one of a sequence on are written past the caches: packed
+/// rows of so many fall out of the L2 before they are read, in models of the
+/// usual width, and a line that is not read first is written in half the time.
+static constexpr int kStreamedPosition = 2048;
+
+namespace {
+enum Local { Position, Locals }; // of the first token
+} // namespace
+
 AttentionPack::AttentionPack(const KernelRow &row, const AttentionShape &shape)
     : VectorAssembler(row.vectorBytes), shape(shape),
       planes(activationPlanes(shape.arithmetic)),
@@ -20,17 +29,22 @@ AttentionPack::AttentionPack(const KernelRow &row, const AttentionShape &shape)
 
 bool AttentionPack::generate(std::vector<uint8_t> &code, std::string &error) {
   const int blockRowsBytes = int(kTileKeys * shape.ldkv * 2);
-  enter(0);
+  enter(Locals);
   emitFirstBlock();
-  Label nextBlock, whole, done;
+  Label nextBlock, whole, streamed, done, allWritten;
   L(nextBlock);
   emitTokens();
   cmp(present.cvt32(), -1);
   je(whole);
-  emitBlock(false);
+  emitBlock(Block::Partial);
   jmp(done);
   L(whole);
-  emitBlock(true);
+  cmp(local(Position), kStreamedPosition);
+  jge(streamed);
+  emitBlock(Block::Whole);
+  jmp(done);
+  L(streamed);
+  emitBlock(Block::Streamed);
   L(done);
   xor_(firstRow, firstRow);
   add(k, blockRowsBytes);
@@ -39,6 +53,10 @@ bool AttentionPack::generate(std::vector<uint8_t> &code, std::string &error) {
   add(packedV, blockBytes);
   sub(rowsLeft, int(kTileKeys));
   jg(nextBlock);
+  cmp(local(Position), kStreamedPosition);
+  jl(allWritten);
+  sfence(); // Other threads wait for ordinary stores only.
+  L(allWritten);
   leave();
 
   // Of the low and the high halves of 128-bit lanes: the quarters that make a
@@ -61,6 +79,7 @@ void AttentionPack::emitFirstBlock() {
   mov(rowsLeft, ptr[args + offsetof(AttentionPackArgs, rows)]);
   mov(positions, ptr[args + offsetof(AttentionPackArgs, positions)]);
   mov(firstRow.cvt32(), dword[positions]);
+  mov(local(Position), firstRow);
   mov(next.cvt32(), dword[positions + rowsLeft * 4]);
   and_(firstRow, int(kTileKeys) - 1);
   add(rowsLeft, firstRow);
@@ -91,9 +110,9 @@ void AttentionPack::emitTokens() {
   L(done);
 }
 
-void AttentionPack::emitBlock(bool whole) {
+void AttentionPack::emitBlock(Block block) {
   Label nextStep;
-  if (whole) {
+  if (block == Block::Whole) {
     // The last one fetches its own lines, as the next may be another thread's.
     mov(kStep, blockBytes);
     xor_(ahead, ahead);
@@ -108,8 +127,8 @@ void AttentionPack::emitBlock(bool whole) {
   L(nextStep);
   for (int plane = 0; plane < planes; ++plane) {
     for (int half = 0; half < 2; ++half)
-      emitKeyTile(half, plane, whole);
-    emitValueTiles(plane, whole);
+      emitKeyTile(half, plane, block);
+    emitValueTiles(plane, block);
   }
   add(kStep, kStepBytes);
   add(vStep, kStepBytes);
@@ -120,9 +139,9 @@ void AttentionPack::emitBlock(bool whole) {
 }
 
 void AttentionPack::emitRow(const Vec &vec, const Reg64 &rows, int64_t token,
-                            int plane, bool whole) {
+                            int plane, Block block) {
   Label absent;
-  if (!whole) {
+  if (block == Block::Partial) {
     clear(vec);
     bt(present.cvt32(), uint8_t(token));
     jnc(absent);
@@ -133,17 +152,20 @@ void AttentionPack::emitRow(const Vec &vec, const Reg64 &rows, int64_t token,
   L(absent);
 }
 
-void AttentionPack::emitWholeLine(const RegExp &line, const Zmm &value) {
+void AttentionPack::emitWholeLine(const RegExp &line, const Zmm &value,
+                                  Block block) {
+  if (block == Block::Streamed)
+    return vmovntdq(ptr[line], value);
   // A store alone begins to wait for its line when its turn has come.
   prefetchw(ptr[line + ahead]);
   vmovdqa64(ptr[line], value);
 }
 
-void AttentionPack::emitKeyTile(int half, int plane, bool whole) {
+void AttentionPack::emitKeyTile(int half, int plane, Block block) {
   for (int row = 0; row < kTileRows; ++row)
-    emitRow(vec(row), kStep, half * kTileRows + row, plane, whole);
+    emitRow(vec(row), kStep, half * kTileRows + row, plane, block);
   transpose16();
-  if (!whole) {
+  if (block == Block::Partial) {
     rorx(bits.cvt32(), written.cvt32(), uint8_t(half * kTileRows));
     kmovw(k1, bits.cvt32());
   }
@@ -151,10 +173,10 @@ void AttentionPack::emitKeyTile(int half, int plane, bool whole) {
   for (int row = 0; row < kTileRows; ++row) {
     const RegExp line =
         packedKStep + tile * kTileBytes + size_t(row) * kTileRowBytes;
-    if (!whole)
+    if (block == Block::Partial)
       vmovdqa32(ptr[line] | k1, Zmm(row));
     else
-      emitWholeLine(line, Zmm(row));
+      emitWholeLine(line, Zmm(row), block);
   }
 }
 
@@ -185,15 +207,15 @@ void AttentionPack::transpose16() {
   }
 }
 
-void AttentionPack::emitValueTiles(int plane, bool whole) {
+void AttentionPack::emitValueTiles(int plane, Block block) {
   const Vec first = vec(0), second = vec(1), low = vec(2), high = vec(3);
   const Zmm tileRow(4);
   for (int64_t row = 0; row < kTileRows; ++row) {
     const int64_t keys[2] = {probabilityKey(shape.arithmetic, 2 * row),
                              probabilityKey(shape.arithmetic, 2 * row + 1)};
-    emitRow(first, vStep, keys[0], plane, whole);
-    emitRow(second, vStep, keys[1], plane, whole);
-    if (!whole)
+    emitRow(first, vStep, keys[0], plane, block);
+    emitRow(second, vStep, keys[1], plane, block);
+    if (block == Block::Partial)
       emitValueMask(keys[0], keys[1]);
     vpunpcklwd(low, first, second);
     vpunpckhwd(high, first, second);
@@ -202,10 +224,10 @@ void AttentionPack::emitValueTiles(int plane, bool whole) {
       vpermi2q(tileRow, low, high);
       const RegExp line = packedVStep + size_t(plane * 2 + tile) * kTileBytes +
                           size_t(row) * kTileRowBytes;
-      if (!whole)
+      if (block == Block::Partial)
         vmovdqu16(ptr[line] | k1, tileRow);
       else
-        emitWholeLine(line, tileRow);
+        emitWholeLine(line, tileRow, block);
     }
   }
 }

@@ -76,18 +76,23 @@ public:
   bool generate(std::vector<uint8_t> &code, std::string &error);
 
 private:
+  /// How a block is written: tokens of it, all of it, all of it past the
+  /// caches.
+  enum class Block { Partial, Whole, Streamed };
+
   void emitFirstBlock();
   void emitTokens();
-  /// The block, with all of its tokens or with those at hand.
-  void emitBlock(bool whole);
-  void emitKeyTile(int half, int plane, bool whole);
-  void emitValueTiles(int plane, bool whole);
+  void emitBlock(Block block);
+  void emitKeyTile(int half, int plane, Block block);
+  void emitValueTiles(int plane, Block block);
   void emitValueMask(int64_t first, int64_t second);
   /// A row of 32 dims of the token, or zeros if it is not at hand.
   void emitRow(const Vec &vec, const Xbyak::Reg64 &rows, int64_t token,
-               int plane, bool whole);
-  /// Stores a line of a whole block, and fetches that of the next block.
-  void emitWholeLine(const Xbyak::RegExp &line, const Xbyak::Zmm &value);
+               int plane, Block block);
+  /// Stores a line of a block that is not partial, and fetches that of the next
+  /// block.
+  void emitWholeLine(const Xbyak::RegExp &line, const Xbyak::Zmm &value,
+                     Block block);
   void transpose16();
 
   const AttentionShape shape;

@@ -529,6 +529,12 @@ TEST_P(AttentionPacking, GivesTheSameForEverySplitOfTokens) {
     check({1, 300}, shapeOf(GetParam(), 64), rows);
 }
 
+// Far behind the first token, rows are written past the caches.
+TEST_P(AttentionPacking, PacksLongSequences) {
+  for (int64_t rows : {100, 256, 4096})
+    check({1, 2345}, shapeOf(GetParam(), 64), rows);
+}
+
 TEST_P(AttentionPacking, HasRowsOfAMultipleOf64Bytes) {
   for (int64_t headSize = 1; headSize <= 256; ++headSize) {
     const AttentionShape shape = shapeOf(GetParam(), headSize);
