@@ -197,6 +197,9 @@ private:
     return forEach(first, add(first, count), 1, [&](Value row) {
       Scope inner = scope;
       inner.row = row;
+      if (FlatSymbolRefAttr weights = rows.getAheadAttr())
+        if (failed(emitFetch(rows, weights, subtract(row, first))))
+          return failure();
       OpBuilder::InsertionGuard guard(b);
       if (int64_t tile = rows.getEdgesOf()) {
         Value isEdge =
@@ -343,12 +346,35 @@ private:
 
   /// See Plan_AheadAttr.
   FailureOr<Value> emitAhead(CallOp call, AheadAttr ahead, const Scope &scope) {
-    auto found = places.find(ahead.getSymbol().getValue());
-    if (found == places.end())
-      return call->emitOpError()
-             << "reads ahead " << ahead.getSymbol() << ", which is no weight";
-    return select(equals(scope.panels, int64_t(call.getPanels())),
-                  base(found->second), LLVM::ZeroOp::create(b, pointer));
+    FailureOr<Value> weights = emitWeights(call, ahead.getSymbol());
+    if (failed(weights))
+      return failure();
+    return select(equals(scope.panels, int64_t(call.getPanels())), *weights,
+                  LLVM::ZeroOp::create(b, pointer));
+  }
+
+  /// Fetches a kilobyte of weights into the L2.
+  LogicalResult emitFetch(Operation *op, FlatSymbolRefAttr symbol,
+                          Value kilobyte) {
+    constexpr int64_t kBytes = 1024, kLineBytes = 64;
+    constexpr int64_t kRead = 0, kIntoL2 = 2, kData = 1; // of llvm.prefetch
+    FailureOr<Value> weights = emitWeights(op, symbol);
+    if (failed(weights))
+      return failure();
+    Value first = at(*weights, multiply(kilobyte, kBytes));
+    for (int64_t line = 0; line < kBytes; line += kLineBytes)
+      LLVM::Prefetch::create(b, at(first, integer(line)), kRead, kIntoL2,
+                             kData);
+    return success();
+  }
+
+  /// Where the weights begin that are to be fetched ahead.
+  FailureOr<Value> emitWeights(Operation *op, FlatSymbolRefAttr symbol) {
+    auto found = places.find(symbol.getValue());
+    if (found == places.end() || found->second.slot)
+      return op->emitOpError()
+             << "reads ahead " << symbol << ", which is no weight";
+    return base(found->second);
   }
 
   /// A neighbour of another tile is taken from where the edges of tiles are.

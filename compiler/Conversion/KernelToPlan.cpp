@@ -9,6 +9,7 @@
 ///   value   block  arena   arena   arena       block   block block   arena
 //===----------------------------------------------------------------------===//
 
+#include "codegen/Kernels/KernelArgs.h"
 #include "codegen/Kernels/Kernels.h"
 #include "codegen/RowPrograms/RowPrograms.h"
 #include "compiler/Conversion/Passes.h"
@@ -168,7 +169,6 @@ private:
   SmallVector<Step> steps;
   DenseMap<Operation *, unsigned> stepOf;
   DenseMap<Value, SlotOp> slots;
-  DenseMap<Operation *, Attribute> ahead; ///< What linears fetch for the next.
   DenseMap<Value, SlotOp> edgeSlots; ///< Of values that keepsEdges.
   llvm::StringMap<SlotOp> outputSlots;
   DenseMap<Attribute, SlotOp> indexSlots;
@@ -184,7 +184,7 @@ private:
   LogicalResult makeSteps();
   LogicalResult makeSlots();
   void makeSlot(Value value);
-  void chainWeights();
+  void fetchAhead();
   void makeEdgeSlot(Value value);
   bool isLastReaderOfResidual(kernel::LinearOp linear);
   bool endsInArena(Value value);
@@ -697,7 +697,7 @@ void PlanBuilder::setDemand(CallOpType call, Operation *op) {
 ForRowsOp PlanBuilder::forRows(Operation *op, FlatSymbolRefAttr program,
                                ArrayRef<Attribute> args) {
   auto call = ForRowsOp::create(b, op->getLoc(), program, b.getArrayAttr(args),
-                                StringAttr());
+                                FlatSymbolRefAttr(), StringAttr());
   setDemand(call, op);
   return call;
 }
@@ -866,23 +866,6 @@ int64_t PlanBuilder::packedPanelBytes(FlatSymbolRefAttr kernel, int64_t k) {
          (planes ? planes * bf16Bytes : kFloatBytes);
 }
 
-/// Tells each linear that fetches weights ahead of its products where those of
-/// the next one are.
-void PlanBuilder::chainWeights() {
-  FlatSymbolRefAttr next;
-  for (const Step &step : llvm::reverse(steps))
-    for (Operation *op : llvm::reverse(step.ops)) {
-      auto linear = dyn_cast<kernel::LinearOp>(op);
-      if (!linear)
-        continue;
-      auto define = symbols.lookup<kernel::DefineOp>(linear.getKernel());
-      const KernelRow *row = findKernelRow(define.getRow());
-      if (next && row && packedWeightPlanes(row->arithmetic))
-        ahead[op] = AheadAttr::get(b.getContext(), next);
-      next = linear.getWeightAttr();
-    }
-}
-
 void PlanBuilder::emit(kernel::LinearOp op) {
   int64_t k = kernel::getColumns(op.getInput());
   auto kernel = symbols.lookup<kernel::DefineOp>(op.getKernel());
@@ -902,7 +885,6 @@ void PlanBuilder::emit(kernel::LinearOp op) {
     panelBytes = number(to.panelBytes);
   }
   Attribute bias = number(0), residual = number(0), space = number(0);
-  Attribute next = ahead.lookup(op);
   if (op.getBiasAttr())
     bias = attr({.symbol = *op.getBias(), .panelBytes = kPanelBytes});
   if (op.getResidual()) {
@@ -914,13 +896,12 @@ void PlanBuilder::emit(kernel::LinearOp op) {
     space = workspace(op, *op.getWorkspaceBytes());
   auto call = CallOp::create(
       b, op.getLoc(), op.getKernelAttr(),
-      b.getArrayAttr(
-          {attr(at(op.getInput())),
-           attr({.symbol = op.getWeight(),
-                 .panelBytes =
-                     storedPanelBytes(op.getWeight(), op.getPanels())}),
-           attr(to), bias, residual, count(Count::Rows), count(Count::Panels),
-           panelBytes, space, next ? next : number(0)}),
+      b.getArrayAttr({attr(at(op.getInput())),
+                      attr({.symbol = op.getWeight(),
+                            .panelBytes = storedPanelBytes(op.getWeight(),
+                                                           op.getPanels())}),
+                      attr(to), bias, residual, count(Count::Rows),
+                      count(Count::Panels), panelBytes, space, number(0)}),
       StringAttr());
   setDemand(call, op);
   call.setPanels(op.getPanels());
@@ -989,7 +970,7 @@ void PlanBuilder::emit(kernel::LinearStoreOp op) {
   ForRowsOp::create(
       b, op.getLoc(), op.getStoreAttr(),
       b.getArrayAttr({attr(group), count(Count::GroupColumns), attr(to)}),
-      StringAttr());
+      FlatSymbolRefAttr(), StringAttr());
 }
 
 /// Two products of each query with the keys that it sees.
@@ -1129,6 +1110,38 @@ void PlanBuilder::emitStep(const Step &step, unsigned number) {
   }
 }
 
+/// Lets calls fetch what the next linear reads from memory first: a linear
+/// beside its last products, row programs right in front of one beside what
+/// little they do. Only linears that fetch their weights ahead themselves gain
+/// by it: those of tiles, which multiply faster than memory delivers.
+void PlanBuilder::fetchAhead() {
+  FlatSymbolRefAttr weights; // of the next linear
+  auto planned = llvm::to_vector(module.getOps<StepOp>());
+  for (StepOp step : llvm::reverse(planned)) {
+    bool follows = false; // behind row programs at most
+    for (Operation &op : llvm::reverse(step.getBody().front())) {
+      if (auto rows = dyn_cast<ForRowsOp>(op)) {
+        if (follows && !rows.getEdgesOf())
+          rows.setAheadAttr(weights);
+        continue;
+      }
+      auto call = dyn_cast<CallOp>(op);
+      auto define =
+          call ? symbols.lookup<kernel::DefineOp>(call.getCallee()) : nullptr;
+      const KernelRow *row = define ? findKernelRow(define.getRow()) : nullptr;
+      follows = row && row->family == KernelFamily::Linear &&
+                packedWeightPlanes(row->arithmetic) > 0;
+      if (!row || row->family != KernelFamily::Linear)
+        continue;
+      SmallVector<Attribute> args = llvm::to_vector(call.getArgs());
+      if (follows && weights)
+        args[int(LinearArg::Ahead)] = AheadAttr::get(b.getContext(), weights);
+      weights = cast<AtAttr>(args[int(LinearArg::B)]).getSymbol();
+      call.setArgsAttr(b.getArrayAttr(args));
+    }
+  }
+}
+
 /// A slot of both sides of an `either` holds in each run the side that the run
 /// computes, so nothing else may need the other side then.
 LogicalResult PlanBuilder::checkEithers() {
@@ -1178,9 +1191,9 @@ LogicalResult PlanBuilder::run() {
     }
   if (failed(makeSlots()))
     return failure();
-  chainWeights();
   for (auto [number, step] : llvm::enumerate(steps))
     emitStep(step, number);
+  fetchAhead();
   symbols.erase(func);
   return success();
 }

@@ -392,6 +392,16 @@ static LogicalResult verifyAddress(Operation *op, AtAttr at,
   return success();
 }
 
+/// What a call fetches for later ones are weights.
+static LogicalResult verifyAhead(Operation *op, FlatSymbolRefAttr symbol,
+                                 SymbolTableCollection &symbols) {
+  Operation *found = symbols.lookupNearestSymbolFrom(op, symbol);
+  if (found && !isa<SlotOp>(found))
+    return success();
+  return op->emitOpError() << "reads ahead " << symbol
+                           << ", which is no weight";
+}
+
 /// Every operand is an address, a number of the item or an integer.
 static LogicalResult verifyOperands(Operation *op, FlatSymbolRefAttr callee,
                                     ArrayAttr operands,
@@ -408,11 +418,8 @@ static LogicalResult verifyOperands(Operation *op, FlatSymbolRefAttr callee,
       if (failed(verifyAddress(op, at, symbols)))
         return failure();
     } else if (auto ahead = dyn_cast<AheadAttr>(operand)) {
-      Operation *symbol =
-          symbols.lookupNearestSymbolFrom(op, ahead.getSymbol());
-      if (!symbol || isa<SlotOp>(symbol))
-        return op->emitOpError()
-               << "reads ahead " << ahead.getSymbol() << ", which is no weight";
+      if (failed(verifyAhead(op, ahead.getSymbol(), symbols)))
+        return failure();
       if (!isa<CallOp>(op) || isa<ForPanelsOp>(op->getParentOp()))
         return op->emitOpError()
                << "reads ahead, which only a 'plan.call' does for its item";
@@ -510,6 +517,8 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyOperands(*this, getCalleeAttr(), getArgs(), symbols);
 }
 LogicalResult ForRowsOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (getAheadAttr() && failed(verifyAhead(*this, getAheadAttr(), symbols)))
+    return failure();
   return verifyOperands(*this, getCalleeAttr(), getArgs(), symbols);
 }
 LogicalResult ForEachPanelOp::verifySymbolUses(SymbolTableCollection &symbols) {

@@ -260,11 +260,16 @@ def Plan_ForRowsOp : Plan_CallBase<"for_rows", [
     The operands are the arguments of the program, a func.func with a pointer for
     each address (the row's) and an index for each number. With `edges_of` (0:
     none) the rows are the first and the last of each tile of so many, no others.
+    With `ahead` each row fetches one more kilobyte of weights that a later call
+    reads: a hint, which may reach behind them.
   }];
-  let arguments = !con((ins FlatSymbolRefAttr:$callee, ArrayAttr:$args), common,
+  let arguments = !con((ins FlatSymbolRefAttr:$callee, ArrayAttr:$args,
+                            OptionalAttr<FlatSymbolRefAttr>:$ahead),
+                       common,
                        (ins DefaultValuedAttr<Encast_Index, "0">:$edges_of));
-  let assemblyFormat = "$callee `` custom<Operands>($args) (`edges_of` $edges_of^)?"
-      # commonFormat # "attr-dict";
+  let assemblyFormat =
+      "$callee `` custom<Operands>($args) (`edges_of` $edges_of^)?" # commonFormat
+      # "(`ahead` $ahead^)? attr-dict";
 }
 
 def Plan_ForPanelsOp : Plan_CallBase<"for_panels", [NoTerminator,

@@ -10,6 +10,7 @@
 #include "codegen/LLVM/EmitObject.h"
 #include "encast_abi.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -239,6 +240,19 @@ TEST_F(PlanToLLVMTest, ForRowsCallsItsProgramForEachRow) {
   for (int64_t row = 10; row < 14; ++row)
     expected[row - 8] = {99 - row, 4};
   EXPECT_EQ(out, expected);
+}
+
+TEST_F(PlanToLLVMTest, ForRowsFetchesAKilobyteAheadForEachRow) {
+  compile("plan.for_rows @keep_row(@hidden, rows, @up) ahead @w1");
+  int64_t lines = 0;
+  module->walk([&](mlir::LLVM::Prefetch) { ++lines; });
+  EXPECT_EQ(lines, 1024 / 64);
+  auto hidden = numberedRows(100);
+  std::array<int64_t, 2> out = {-1, -1};
+  slots[0] = hidden.data();
+  run.block = reinterpret_cast<char *>(out.data()) - 256;
+  call(); // w1 is no address of memory.
+  EXPECT_EQ(out, (std::array<int64_t, 2>{0, 4}));
 }
 
 TEST_F(PlanToLLVMTest, ForRowsPassesTheRowsBeforeAndBehind) {

@@ -14,13 +14,13 @@
 //   CHECK-DAG: plan.slot @rows.k block row_bytes 192
 //   CHECK-DAG: plan.slot @rows.self.packed arena rows packed row_bytes 256
 //       CHECK: plan.step @step.0.tokens over tokens rows 32 by 32
-//       CHECK:   plan.for_rows @split(@rows.embed + row * 256, @rows.split + row * 320) name "split"
+//       CHECK:   plan.for_rows @split(@rows.embed + row * 256, @rows.split + row * 320) name "split" ahead @w.packed{{$}}
 //  CHECK-NEXT:   plan.call @up(@rows.split + row * 320, @w.packed + panel * 4096, @rows.up + row * 320 + panel * 32, @bias + panel * 64, 0, rows, panels, 32, @workspace.rows.up, ahead @w.packed) name "up" panels 4 by 2 flops_per_row 8192
 //
 // A linear adds f32 to planes' products.
 //  CHECK-NEXT:   plan.call @down(@rows.up + row * 320, @w.packed + panel * 4096, @rows.[[DOWN:.*]] + row * 256 + panel * 64, 0, @rows.embed + row * 256 + panel * 64, rows, panels, 64, 0, ahead @w.packed) name "down"
 //  CHECK-NEXT:   plan.for_rows @query(@rows.[[DOWN]] + row * 256, @index.positions + row * 4, @rope, @rows.q + row * 320) name "q"
-//  CHECK-NEXT:   plan.for_rows @key(@rows.[[DOWN]] + row * 256, @rows.k + row * 192) name "k"
+//  CHECK-NEXT:   plan.for_rows @key(@rows.[[DOWN]] + row * 256, @rows.k + row * 192) name "k"{{$}}
 //
 // Keys and values are packed by the step that makes them, in blocks of 32 tokens of
 // a sequence, each head behind all tokens of the head before; here there is one, of

@@ -231,6 +231,15 @@ plan.step @s over tokens rows 8 by 8 split 0 {
 // -----
 
 func.func private @program(index)
+plan.slot @x block row_bytes 64
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{reads ahead @x, which is no weight}}
+  plan.for_rows @program(1) ahead @x
+}
+
+// -----
+
+func.func private @program(index)
 encoder.weight @w : tensor<8xf32> {
   %w = encoder.tensor "w" in "model.safetensors" : tensor<8xf32>
   encoder.yield %w : tensor<8xf32>

@@ -66,6 +66,8 @@ plan.step @step.0 over tokens rows 192 by 6 split 64 layer 1 {
   // Rows by a table, or from the start of the sequence.
   // CHECK: plan.for_rows @program(@w[by @ids] + row * 48, @hidden[by sequence] + row * 128)
   plan.for_rows @program(@w[by @ids] + row * 48, @hidden[by sequence] + row * 128)
+  // CHECK: plan.for_rows @program(0, 1) name "norm" ahead @w{{$}}
+  plan.for_rows @program(0, 1) name "norm" ahead @w
   // Numbers of the item.
   // CHECK: plan.call @linear(rows, panels)
   // CHECK: plan.call @linear(keys, sequence_tokens)
