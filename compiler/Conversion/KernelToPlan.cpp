@@ -95,10 +95,13 @@ void storeFromTails(func::FuncOp func) {
   if (llvm::any_of(func.getOps<kernel::OutputOp>(), needsPicks))
     return;
   OpBuilder b(func.getContext());
+  auto cloneBehind = [&](Value side, auto op) {
+    b.setInsertionPointAfterValue(side);
+    return cast<decltype(op)>(b.clone(*op));
+  };
   auto store = [&](encoder::EitherOp either, kernel::StoreOp store) {
     for (Value side : {either.getAll(), either.getSelected()}) {
-      b.setInsertionPointAfterValue(side);
-      auto copy = cast<kernel::StoreOp>(b.clone(*store));
+      auto copy = cloneBehind(side, store);
       copy.getValueMutable().assign(side);
       copy.setPick(false);
     }
@@ -108,8 +111,7 @@ void storeFromTails(func::FuncOp func) {
   auto split = [&](encoder::EitherOp either, kernel::RowsProgramOp program) {
     SmallVector<Value, 2> sides;
     for (Value side : {either.getAll(), either.getSelected()}) {
-      b.setInsertionPointAfterValue(side);
-      auto copy = cast<kernel::RowsProgramOp>(b.clone(*program));
+      auto copy = cloneBehind(side, program);
       copy.getInputsMutable().assign(side);
       copy.getResult().setType(withRowsOf(side, program.getResult()));
       sides.push_back(copy.getResult());
@@ -192,6 +194,7 @@ private:
   bool canReplaceQuery(kernel::TileAttentionOp attention);
   bool keepsEdges(Value value);
   static int64_t rowTile(const Step &step);
+  int64_t edgeTile(Value value);
   FailureOr<Domain> domainOf(Operation *op);
   static Domain rowsDomain(encoder::Rows rows);
   bool isLocal(Value value);
@@ -385,8 +388,8 @@ LogicalResult PlanBuilder::makeSteps() {
     Operation *reader = &op;
     while (delayed.contains(reader))
       reader = *reader->user_begin();
-    bool joins = open && !walksOverHeads(&op) && !packsPanels(&op) &&
-                 steps.back().domain == *domain &&
+    bool alone = walksOverHeads(&op) || packsPanels(&op);
+    bool joins = open && !alone && steps.back().domain == *domain &&
                  llvm::none_of(reader->getOperands(), [&](Value operand) {
                    auto step = stepOf.find(operand.getDefiningOp());
                    return readsOtherRows(reader, operand) &&
@@ -395,7 +398,7 @@ LogicalResult PlanBuilder::makeSteps() {
                  });
     if (!joins)
       steps.push_back({*domain, {}});
-    open = !walksOverHeads(&op) && !packsPanels(&op);
+    open = !alone;
     steps.back().ops.push_back(&op);
     stepOf[&op] = steps.size() - 1;
   }
@@ -583,6 +586,11 @@ int64_t PlanBuilder::rowTile(const Step &step) {
   return tile;
 }
 
+/// Rows between the edges of a value: the tile of the step of its convolution.
+int64_t PlanBuilder::edgeTile(Value value) {
+  return rowTile(steps[stepOf.lookup(*value.user_begin())]);
+}
+
 /// Whether the first and last rows of tiles are kept beside a value that a
 /// convolution reads last: then a block reads nothing of it but its own rows,
 /// and later values of its step may be written over these.
@@ -593,7 +601,6 @@ bool PlanBuilder::keepsEdges(Value value) {
   if (!conv || conv.getInput() != value ||
       encoder::getRows(conv.getResult()) != encoder::Rows::Tokens)
     return false;
-  const Step &step = steps[stepOf.lookup(conv)];
   auto mayReplace = [&](Operation *op) {
     return conv->isBeforeInBlock(op) &&
            llvm::any_of(op->getResults(), [&](Value other) {
@@ -601,15 +608,14 @@ bool PlanBuilder::keepsEdges(Value value) {
                     !isPanelMajor(other) && rowBytes(other) == rowBytes(value);
            });
   };
-  return rowTile(step) >= kFewestRowsBetweenEdges &&
-         rowTile(step) <= ENCAST_PACKED_ROWS(1, 1) &&
-         llvm::any_of(step.ops, mayReplace);
+  return edgeTile(value) >= kFewestRowsBetweenEdges &&
+         edgeTile(value) <= ENCAST_PACKED_ROWS(1, 1) &&
+         llvm::any_of(steps[stepOf.lookup(conv)].ops, mayReplace);
 }
 
 void PlanBuilder::makeEdgeSlot(Value value) {
   SlotOp slot = addSlot(name(value) + ".edges", SlotKind::Arena);
-  int64_t tile = rowTile(steps[stepOf.lookup(*value.user_begin())]);
-  slot.setRowBytes(llvm::divideCeil(2 * rowBytes(value), tile));
+  slot.setRowBytes(llvm::divideCeil(2 * rowBytes(value), edgeTile(value)));
   slot.setRows(Domain::Packed); // Enough for a last tile that is not full.
   slot.setOutputs(slots.lookup(value).getOutputs());
   edgeSlots[value] = slot;
@@ -707,14 +713,14 @@ void PlanBuilder::emitEdges(Value value) {
   SlotOp slot = edgeSlots.lookup(value);
   if (!slot)
     return;
-  int64_t tile = rowTile(steps[stepOf.lookup(*value.user_begin())]);
   func::FuncOp copy = getCopy(module, rowBytes(value) / kFloatBytes);
   At from = at(value);
-  At to{
-      .symbol = slot.getSymName(), .rowBytes = from.rowBytes, .edgeTile = tile};
+  At to{.symbol = slot.getSymName(),
+        .rowBytes = from.rowBytes,
+        .edgeTile = edgeTile(value)};
   forRows(value.getDefiningOp(), FlatSymbolRefAttr::get(copy),
           {attr(from), attr(to)})
-      .setEdgesOf(tile);
+      .setEdgesOf(edgeTile(value));
 }
 
 void PlanBuilder::emit(kernel::EmbedOp op) {
@@ -817,7 +823,7 @@ void PlanBuilder::emit(kernel::ShortConvOp op) {
     from.offset = neighbour * bytes;
     if (SlotOp edges = edgeSlots.lookup(op.getInput()); edges && neighbour) {
       from.edges = edges.getSymName();
-      from.edgeTile = rowTile(steps[stepOf.lookup(op)]);
+      from.edgeTile = edgeTile(op.getInput());
     }
     if (encoder::getRows(op.getResult()) == encoder::Rows::Selected)
       from.by = indexSlot(SlotKind::Selected).getSymName();
@@ -1079,23 +1085,23 @@ void PlanBuilder::emit(kernel::TileAttentionOp op) {
 
 void PlanBuilder::emitStep(const Step &step, unsigned number) {
   Operation *first = step.ops.front();
-  int64_t maxRows = 1;
+  const int64_t tile = rowTile(step);
+  int64_t maxRows = tile;
   std::optional<int64_t> heads, layer;
   for (Operation *op : step.ops) {
     if (auto attr = op->getAttrOfType<IntegerAttr>("layer"); attr && !layer)
       layer = attr.getInt();
     if (auto attr = op->getAttrOfType<IntegerAttr>("max_rows"))
-      maxRows = attr.getInt();
+      maxRows = std::max(tile, attr.getInt());
     if (walksOverHeads(op))
       heads = op->getAttrOfType<IntegerAttr>("key_heads").getInt();
   }
-  maxRows = std::max(maxRows, rowTile(step));
   std::string name = "step." + std::to_string(number) + "." +
                      stringifyDomain(step.domain).str();
-  auto op = StepOp::create(
-      b, first->getLoc(), name, step.domain, maxRows, rowTile(step),
-      /*split_rows=*/0, heads ? b.getI64IntegerAttr(*heads) : IntegerAttr(),
-      layer ? b.getI64IntegerAttr(*layer) : IntegerAttr());
+  auto op = StepOp::create(b, first->getLoc(), name, step.domain, maxRows, tile,
+                           /*split_rows=*/0,
+                           heads ? b.getI64IntegerAttr(*heads) : IntegerAttr(),
+                           layer ? b.getI64IntegerAttr(*layer) : IntegerAttr());
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (Operation *op : step.ops) {
@@ -1129,14 +1135,16 @@ void PlanBuilder::fetchAhead() {
       auto define =
           call ? symbols.lookup<kernel::DefineOp>(call.getCallee()) : nullptr;
       const KernelRow *row = define ? findKernelRow(define.getRow()) : nullptr;
-      follows = row && row->family == KernelFamily::Linear &&
-                packedWeightPlanes(row->arithmetic) > 0;
-      if (!row || row->family != KernelFamily::Linear)
+      bool isLinear = row && row->family == KernelFamily::Linear;
+      follows = isLinear && packedWeightPlanes(row->arithmetic) > 0;
+      if (!isLinear)
+        continue;
+      FlatSymbolRefAttr next = weights;
+      weights = cast<AtAttr>(call.getArgs()[int(LinearArg::B)]).getSymbol();
+      if (!follows || !next)
         continue;
       SmallVector<Attribute> args = llvm::to_vector(call.getArgs());
-      if (follows && weights)
-        args[int(LinearArg::Ahead)] = AheadAttr::get(b.getContext(), weights);
-      weights = cast<AtAttr>(args[int(LinearArg::B)]).getSymbol();
+      args[int(LinearArg::Ahead)] = AheadAttr::get(b.getContext(), next);
       call.setArgsAttr(b.getArrayAttr(args));
     }
   }

@@ -112,12 +112,12 @@ def Plan_AtAttr : AttrDef<Plan_Dialect, "At"> {
     from the first row of the row block. With `edgeTile` and no `edges` it is the
     place of the row among the first and last rows of all tiles of `edgeTile`
     rows: row / edgeTile * 2, and one more if it is not the first. `key`, `packed`
-    and `position` are fields of encast_abi_item. `planeRows` is T, the number of SELECTED or of packed rows
-    (a panel-major slot: planes of [rows][16] floats). The offset of a row of the
-    arena may be negative or reach behind it: a neighbour, which the callee reads
-    only if there is one. With `edges`, a neighbour of another tile is taken from
-    that slot, where its place is as above, so that a block of rows reads nothing
-    of `symbol` but its own rows.
+    and `position` are fields of encast_abi_item. `planeRows` is T, the number of
+    SELECTED or of packed rows (a panel-major slot: planes of [rows][16] floats).
+    The offset of a row of the arena may be negative or reach behind it: a
+    neighbour, which the callee reads only if there is one. With `edges`, a
+    neighbour of another tile is taken from that slot, where its place is as
+    above, so that a block of rows reads nothing of `symbol` but its own rows.
 
     Printed `@x[by @ids] + row * 1536 + panel * 64 + plane(2 + panel * 4, tokens)
     + 128`, terms that are zero left out; `@x[edges @x.edges of 32]` and
