@@ -16,8 +16,10 @@ static constexpr int kScoreBytes = 4 * 1024; // of a block of keys
 static constexpr int kKeys = int(kTileKeys);
 
 // A round fetches as many keys of the next span into the L2 as one of so many
-// tiles must, for all of them together to fetch the span.
-static constexpr int kFetchingTiles = 8;
+// tiles must, for all of them together to fetch the span. With a window, half
+// as many as it has itself: enough for 128 queries or more that see 64 keys to
+// each side.
+static constexpr int kFetchingTiles = 8, kFetchingRounds = 2;
 
 // Products between the store of a block of scores and its first reader.
 static constexpr size_t kLag = 4;
@@ -82,7 +84,8 @@ AttentionRounds::AttentionRounds(const KernelRow &row,
       valueBytes(2 * steps * kPairBytes),
       roundBlocks(shape.arithmetic == Arithmetic::Bf16 ? 4 : 2),
       products(planeProducts(shape.arithmetic)),
-      fetchBytes(roundBlocks * blockBytes / kFetchingTiles),
+      fetchBytes(roundBlocks * blockBytes /
+                 (shape.window < 0 ? kFetchingTiles : kFetchingRounds)),
       probabilityBytes(roundBlocks * planes * kPairBytes),
       probabilitiesOffset(roundBlocks * kScoreBytes),
       valuesOffset(probabilitiesOffset + 2 * probabilityBytes),
@@ -170,10 +173,8 @@ void AttentionRounds::emitFirstBlock() {
   mov(vBlock, kBlock);
   add(kBlock, variable(PackedK));
   add(vBlock, variable(PackedV));
-  if (shape.window < 0) {
-    mov(fetchK, variable(FetchK));
-    mov(fetchV, variable(FetchV));
-  }
+  mov(fetchK, variable(FetchK));
+  mov(fetchV, variable(FetchV));
 }
 
 /// Subroutine: values and sums of the tile over its blocks of keys.
@@ -218,10 +219,8 @@ void AttentionRounds::emitRun(Label &label, bool offsets) {
   L(lastRound);
   emitRound(0, roundBlocks, false, offsets);
   L(done);
-  if (shape.window < 0) {
-    mov(variable(FetchK), fetchK);
-    mov(variable(FetchV), fetchV);
-  }
+  mov(variable(FetchK), fetchK);
+  mov(variable(FetchV), fetchV);
   ret();
 }
 
@@ -275,7 +274,9 @@ void AttentionRounds::emitRound(int fresh, int ready, bool firstValues,
   appendValues(round, ready, firstValues);
   if (fresh == 0 || ready == 0)
     appendStoresLeft(round);
-  const bool fetches = shape.window < 0 && fresh > 0 && !firstValues;
+  // Windows have few rounds, and spans enough of them.
+  const bool fetches =
+      fresh > 0 && ready > 0 && (shape.window >= 0 || !firstValues);
   if (fetches)
     addFetches(round);
 
@@ -314,7 +315,7 @@ void AttentionRounds::appendFinishedRows(Steps &round) {
   append([this] { mov(variable(FinishedEnd), 0); });
 }
 
-/// Lets the products of a round fetch a share of the next span.
+/// Lets the products of a round fetch a share of what comes next.
 void AttentionRounds::addFetches(Steps &round) {
   const size_t lines = size_t(fetchBytes / kTileRowBytes) * 2;
   size_t line = 0;
@@ -327,7 +328,7 @@ void AttentionRounds::addFetches(Steps &round) {
       };
 }
 
-/// Behind the end of the span, goes on with something that is there anyway.
+/// Behind the end of it, goes on with something that is there anyway.
 void AttentionRounds::emitFetched() {
   Label more;
   add(fetchK, fetchBytes);

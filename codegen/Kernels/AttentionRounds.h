@@ -69,6 +69,7 @@ protected:
     Keys,
     PackedK,
     PackedV,
+    Ahead,       ///< Rows from this head to the next one.
     HasOffsets,  ///< Not 0 once a query needed an offset.
     QueriesLeft, ///< From the group on.
     // Of a group of queries, a span of keys, a head.
@@ -77,7 +78,7 @@ protected:
     GroupPosition,
     GroupQueries,
     SpanKey,
-    FetchK, ///< Of the next span.
+    FetchK, ///< Of the next span, or of the head ahead.
     FetchV,
     FetchEnd, ///< Of its keys; 0 if there is nothing to fetch.
     HeadQ,
@@ -246,7 +247,7 @@ private:
   const Xbyak::Reg64 key = r11;                         // at kBlock
   const Xbyak::Reg64 masks = r12, seenKeys = r13;
   const Xbyak::Reg64 blocksLeft = r14;
-  const Xbyak::Reg64 fetchK = r15, fetchV = rdi; // of the next span
+  const Xbyak::Reg64 fetchK = r15, fetchV = rdi;
 
 protected:
   const int probabilitiesOffset, valuesOffset, sumsOffset, queriesOffset,

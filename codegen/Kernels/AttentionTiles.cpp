@@ -91,6 +91,7 @@ void AttentionTiles::emitArguments() {
   keep(GroupPosition, offsetof(TileAttentionArgs, position));
   keep(QueriesLeft, offsetof(TileAttentionArgs, queries));
   keep(Keys, offsetof(TileAttentionArgs, keys));
+  keep(Ahead, offsetof(TileAttentionArgs, ahead));
   mov(tileRowBytes, kTileRowBytes);
   mov(variable(FinishedEnd), 0);
   mov(variable(HasOffsets), 0);
@@ -105,8 +106,7 @@ void AttentionTiles::emitGroups() {
   mov(variable(GroupQueries), temp);
   mov(variable(SpanKey), 0);
   L(nextSpan);
-  if (hasSpans())
-    emitFetchRange();
+  emitFetchRange();
   emitHeads();
   if (hasSpans()) {
     advance(SpanKey, spanKeys);
@@ -122,27 +122,46 @@ void AttentionTiles::emitGroups() {
 }
 
 /// What tiles fetch while they walk the span: the next one, or the first one
-/// for the next group or call; nothing if there is only one.
+/// for the next group or call; nothing if there is only one. With a window:
+/// what the group's queries see of the head ahead.
 void AttentionTiles::emitFetchRange() {
   const int rowBytes = int(packedRowBytes(shape));
   const Reg64 first = place, end = temp, keys = number;
-  Label several, done;
+  Label some, done;
   mov(keys, variable(Keys));
-  cmp(keys, int(spanKeys));
-  jg(several);
+  if (hasSpans())
+    cmp(keys, int(spanKeys));
+  else
+    cmp(variable(Ahead), 0);
+  jg(some);
   mov(variable(FetchK), scratch);
   mov(variable(FetchV), scratch);
   mov(variable(FetchEnd), 0);
   jmp(done);
-  L(several);
+  L(some);
   xor_(first, first);
-  mov(temp, variable(SpanKey));
-  add(temp, int(spanKeys));
-  cmp(temp, keys);
-  cmovl(first, temp);
-  lea(end, ptr[first + size_t(spanKeys)]);
+  if (hasSpans()) {
+    mov(temp, variable(SpanKey));
+    add(temp, int(spanKeys));
+    cmp(temp, keys);
+    cmovl(first, temp);
+    lea(end, ptr[first + size_t(spanKeys)]);
+  } else {
+    const int window = int(shape.window);
+    mov(pointer, variable(GroupPosition));
+    lea(temp, ptr[pointer - window]);
+    test(temp, temp);
+    cmovg(first, temp);
+    and_(first, -int(kTileKeys));
+    lea(end, ptr[pointer + window]);
+    add(end, variable(GroupQueries));
+  }
   cmp(end, keys);
   cmovg(end, keys);
+  if (!hasSpans()) {
+    add(first, variable(Ahead));
+    add(end, variable(Ahead));
+  }
   imul(first, first, rowBytes);
   imul(end, end, rowBytes);
   add(end, variable(PackedK));

@@ -135,6 +135,9 @@ struct TileAttentionArgs {
   int64_t position; ///< As in AttentionArgs.
   void *workspace;  ///< attentionWorkspaceBytes(row, shape) bytes, 64-byte
                     ///< aligned, this thread's own.
+  int64_t ahead;    ///< Packed rows from those of this head on to those that
+                    ///< the thread reads next, for the same queries of another
+                    ///< head: a window fetches them. 0: none.
 };
 enum class TileAttentionArg {
   Q,
@@ -145,6 +148,7 @@ enum class TileAttentionArg {
   Keys,
   Position,
   Workspace,
+  Ahead,
   Count
 };
 

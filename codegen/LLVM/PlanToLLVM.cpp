@@ -274,11 +274,11 @@ private:
     if (auto ahead = dyn_cast<AheadAttr>(operand))
       return emitAhead(cast<CallOp>(op), ahead, scope);
     if (auto count = dyn_cast<CountAttr>(operand))
-      return emitCount(count.getValue(), scope);
+      return emitCount(op, count.getValue(), scope);
     return integer(cast<IntegerAttr>(operand).getInt());
   }
 
-  Value emitCount(Count count, const Scope &scope) {
+  Value emitCount(Operation *op, Count count, const Scope &scope) {
     switch (count) {
     case Count::Rows:
       return itemField(ITEM(rows));
@@ -299,6 +299,10 @@ private:
       return minimum(columnsFrom(scope), multiply(scope.panels, 16));
     case Count::Position:
       return itemField(ITEM(position));
+    case Count::RowsToNextHead:
+      return select(
+          equals(scope.panel, int64_t(cast<CallOp>(op).getPanels()) - 1),
+          integer(0), domainRows(Domain::Packed));
     }
     llvm_unreachable("unknown count");
   }

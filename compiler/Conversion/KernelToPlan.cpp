@@ -1070,12 +1070,13 @@ void PlanBuilder::emit(kernel::TileAttentionOp op) {
   auto packed = [&](Value value) {
     return attr(packedAt(value, op.getRowBytes(), op.getKeyHeads()));
   };
+  Attribute ahead = joinsRows(op) ? count(Count::RowsToNextHead) : number(0);
   auto call = CallOp::create(
       b, op.getLoc(), op.getKernelAttr(),
       b.getArrayAttr({attr(query), packed(op.getPackedKey()),
                       packed(op.getPackedValue()), attr(to), count(Count::Rows),
                       count(Count::Keys), count(Count::Position),
-                      workspace(op, op.getWorkspaceBytes())}),
+                      workspace(op, op.getWorkspaceBytes()), ahead}),
       StringAttr());
   setDemand(call, op);
   setAttentionFlops(call, columns);

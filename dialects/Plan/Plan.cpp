@@ -430,6 +430,12 @@ static LogicalResult verifyOperands(Operation *op, FlatSymbolRefAttr callee,
         return op->emitOpError()
                << "passes " << stringifyCount(count.getValue())
                << " outside of 'plan.for_panels'";
+      auto call = dyn_cast<CallOp>(op);
+      if (count.getValue() == Count::RowsToNextHead &&
+          !(call && call.getPerHead()))
+        return op->emitOpError()
+               << "passes " << stringifyCount(count.getValue())
+               << ", but does not run per head";
     } else {
       auto value = dyn_cast<IntegerAttr>(operand);
       if (!value || !value.getType().isSignlessInteger(64))

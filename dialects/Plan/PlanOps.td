@@ -83,7 +83,8 @@ def Plan_Count : I32EnumAttr<"Count", "a number of the item", [
     I32EnumAttrCase<"SelectedPlaneBytes", 5, "selected_plane_bytes">,
     I32EnumAttrCase<"PanelColumns", 6, "panel_columns">,
     I32EnumAttrCase<"GroupColumns", 7, "group_columns">,
-    I32EnumAttrCase<"Position", 8, "position">]> {
+    I32EnumAttrCase<"Position", 8, "position">,
+    I32EnumAttrCase<"RowsToNextHead", 9, "rows_to_next_head">]> {
   let cppNamespace = "::encast::plan";
   let genSpecializedAttr = 0;
   let description = [{
@@ -92,7 +93,9 @@ def Plan_Count : I32EnumAttr<"Count", "a number of the item", [
     the number of SELECTED rows. panel_columns: how many of the 16 columns of
     panel `panel` exist, `columns` of the enclosing plan.for_panels counted (of a
     plan.for_each_panel `by` more: of these panels); group_columns: the same for
-    all panels of its current group.
+    all panels of its current group. rows_to_next_head: of a call `per_head`, rows
+    from those of a head in a slot of packed rows to those of the next head, for
+    which the thread makes the next call; 0 for the last one.
   }];
 }
 def Plan_CountAttr : EnumAttr<Plan_Dialect, Plan_Count, "count">;

@@ -200,6 +200,7 @@ void TileAttentionProblem::run(const KernelRow &row,
   args.queries = queries;
   args.keys = size.keys;
   args.position = position;
+  args.ahead = ahead;
   callWithWorkspace(kernel, args, attentionWorkspaceBytes(row, shape));
 }
 

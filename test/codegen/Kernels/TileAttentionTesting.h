@@ -72,6 +72,7 @@ public:
 
   const Size size;
   const AttentionShape shape;
+  int64_t ahead = 0; ///< TileAttentionArgs::ahead of runs.
   GuardedFloats q, k, v, packedK, packedV, out;
 
 private:

@@ -225,6 +225,15 @@ TEST_F(PlanToLLVMTest, CallTakesThePositionOfItsFirstQuery) {
   EXPECT_EQ(kernelCalls, (std::vector<std::vector<int64_t>>{{12, 30}}));
 }
 
+TEST_F(PlanToLLVMTest, CallPerHeadKnowsWhereTheNextHeadIs) {
+  compile("plan.call @kernel(rows_to_next_head) panels 5 per_head");
+  call();
+  item.panel = 4;
+  call();
+  // 100 tokens of three sequences, each packed to a multiple of 32 rows.
+  EXPECT_EQ(kernelCalls, (std::vector<std::vector<int64_t>>{{193}, {0}}));
+}
+
 TEST_F(PlanToLLVMTest, ForRowsCallsItsProgramForEachRow) {
   auto hidden = numberedRows(100);
   std::vector<std::array<int64_t, 2>> out(8, {-1, -1});

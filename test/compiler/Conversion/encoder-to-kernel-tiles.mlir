@@ -263,7 +263,7 @@ module {
 // four of queries.
 // CHECK-LABEL: module attributes
 //   CHECK-DAG: kernel.define @[[PACK:.*]] row "attention_pack_bf16x3_avx512" operands 6 {head_size = 20 : i64, kv_plane_stride = 64 : i64, ldkv = 160 : i64}
-//   CHECK-DAG: kernel.define @[[ATTENTION:.*]] row "attention_bf16x3_32_amx" operands 8 {head_size = 20 : i64, ldo = 96 : i64, ldq = 288 : i64, q_plane_stride = 128 : i64, query_heads = 2 : i64}
+//   CHECK-DAG: kernel.define @[[ATTENTION:.*]] row "attention_bf16x3_32_amx" operands 9 {head_size = 20 : i64, ldo = 96 : i64, ldq = 288 : i64, q_plane_stride = 128 : i64, query_heads = 2 : i64}
 //       CHECK:   %[[QKV:.*]] = kernel.linear {{.*}} {name = "qkv"} : tensor<?x2x80xbf16> -> tensor<?x160xf32>
 //  CHECK-NEXT:   %[[K:.*]] = kernel.heads @heads_2x20_planes_2(%[[QKV]]) column 80 weights [] {{.*}} : tensor<?x160xf32> -> tensor<?x2x64xbf16>
 //  CHECK-NEXT:   %[[V:.*]] = kernel.heads @heads_2x20_planes_2(%[[QKV]]) column 120 weights [] {{.*}} : tensor<?x160xf32> -> tensor<?x2x64xbf16>
@@ -329,7 +329,7 @@ module {
 //
 // A norm that a residual adds, too, stays f32.
 // CHECK-LABEL: module attributes
-//   CHECK-DAG: kernel.define @[[ATTENTION:.*]] row "attention_bf16_32_amx" operands 8 {head_size = 32 : i64, ldo = 96 : i64, ldq = 96 : i64, plane_stride = 64 : i64, planes = 1 : i64, q_plane_stride = 64 : i64, window = 4 : i64}
+//   CHECK-DAG: kernel.define @[[ATTENTION:.*]] row "attention_bf16_32_amx" operands 9 {head_size = 32 : i64, ldo = 96 : i64, ldq = 96 : i64, plane_stride = 64 : i64, planes = 1 : i64, q_plane_stride = 64 : i64, window = 4 : i64}
 //       CHECK:   kernel.heads @heads_2x32_times_92.33{{[0-9]*}}_planes_1
 //       CHECK:   %[[A:.*]] = kernel.tile_attention @[[ATTENTION]]({{.*}}) heads 2 by 2 row_bytes 64 rows 512 by 32 {{.*}} -> tensor<?x1x64xbf16>
 //  CHECK-NEXT:   %[[O:.*]] = kernel.linear {{.*}}(%[[A]], @q.bf16) {{.*}} -> tensor<?x64xf32>

@@ -32,7 +32,7 @@
 // the packed rows of its sequence from the first, and writes planes over those of
 // the queries.
 //  CHECK-NEXT: over attention_tokens heads 1 rows 512 by 32 split 0 layer 1
-//  CHECK-NEXT:   plan.call @attention(@rows.q + row * 320 + panel * 128, @rows.self.packed + packed * 128 + plane(0 + panel * 2, packed), @rows.self.packed + packed * 128 + plane(2 + panel * 2, packed), @rows.q + row * 320 + panel * 128, rows, keys, position, @workspace.rows.q) name "self" flops_per_row_and_key 256
+//  CHECK-NEXT:   plan.call @attention(@rows.q + row * 320 + panel * 128, @rows.self.packed + packed * 128 + plane(0 + panel * 2, packed), @rows.self.packed + packed * 128 + plane(2 + panel * 2, packed), @rows.q + row * 320 + panel * 128, rows, keys, position, @workspace.rows.q, 0) name "self" flops_per_row_and_key 256
 module {
   kernel.define @up row "linear_bf16x3_32x32_amx" operands 10
       {k = 64, lda = 160, ldc = 160, bias, planes = 2, plane_stride = 64}
@@ -40,7 +40,7 @@ module {
       {k = 64, lda = 160, ldc = 64, ldr = 64}
   kernel.define @pack row "attention_pack_bf16x3_avx512" operands 6
       {head_size = 32, ldkv = 96, kv_plane_stride = 32}
-  kernel.define @attention row "attention_bf16x3_32_amx" operands 8
+  kernel.define @attention row "attention_bf16x3_32_amx" operands 9
       {head_size = 32, query_heads = 2, ldq = 160, q_plane_stride = 64,
        ldo = 160, planes = 2, plane_stride = 64}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
@@ -111,11 +111,11 @@ module {
 //  CHECK-NEXT: plan.step @step.1.tokens over tokens
 //  CHECK-NEXT:   plan.call @attention(@{{.*}} + row * 192 + panel * 64, {{.*}}) name "all" panels 2 per_head modes 1 flops_per_row_and_key 256 window 4{{$}}
 //       CHECK: plan.step @step.3.attention_runs over attention_runs heads 2 rows 512 by 32
-//  CHECK-NEXT:   plan.call @attention(@rows.query.selected + row * 192 + panel * 64, @rows.self.packed + packed * 64 + plane(0 + panel * 1, packed), @rows.self.packed + packed * 64 + plane(2 + panel * 1, packed), @rows.some.selected + row * 256 + panel * 128, rows, keys, position, @workspace.{{.*}}) name "some" modes 2 flops_per_row_and_key 256 window 4{{$}}
+//  CHECK-NEXT:   plan.call @attention(@rows.query.selected + row * 192 + panel * 64, @rows.self.packed + packed * 64 + plane(0 + panel * 1, packed), @rows.self.packed + packed * 64 + plane(2 + panel * 1, packed), @rows.some.selected + row * 256 + panel * 128, rows, keys, position, @workspace.{{.*}}, 0) name "some" modes 2 flops_per_row_and_key 256 window 4{{$}}
 module {
   kernel.define @pack row "attention_pack_bf16_avx512" operands 6
       {head_size = 32, ldkv = 96, kv_plane_stride = 64}
-  kernel.define @attention row "attention_bf16_32_amx" operands 8
+  kernel.define @attention row "attention_bf16_32_amx" operands 9
       {head_size = 32, ldq = 96, q_plane_stride = 64, ldo = 64, window = 4}
   func.func private @embed(!llvm.ptr, !llvm.ptr)
   func.func private @heads(!llvm.ptr, !llvm.ptr)
@@ -211,7 +211,8 @@ module {
 !planes = tensor<?x1x64xbf16>
 
 // Between packing the keys of a layer and those of the next, with windows, there is
-// one barrier: what attention computes stays in the block.
+// one barrier: what attention computes stays in the block. A head's call fetches
+// the keys of the next one.
 // CHECK-LABEL: kernel.output "tokens"
 //   CHECK-DAG: plan.slot @rows.one block row_bytes 192
 //   CHECK-DAG: plan.slot @rows.two block row_bytes 192
@@ -219,7 +220,7 @@ module {
 //       CHECK:   name "pack.one" panels 2 per_head{{$}}
 //  CHECK-NEXT: }
 //  CHECK-NEXT: plan.step @step.1.tokens over tokens rows 512 by 32 split 0 {
-//  CHECK-NEXT:   plan.call @attention({{.*}}, @rows.one + row * 192 + panel * 64, rows, keys, position, @workspace.rows.one) name "one" panels 2 per_head
+//  CHECK-NEXT:   plan.call @attention({{.*}}, @rows.one + row * 192 + panel * 64, rows, keys, position, @workspace.rows.one, rows_to_next_head) name "one" panels 2 per_head
 //  CHECK-NEXT:   plan.call @linear(@rows.one + row * 192,
 //  CHECK-NEXT:   plan.for_rows @heads
 //  CHECK-NEXT:   name "pack.two" panels 2 per_head{{$}}
@@ -232,7 +233,7 @@ module {
       {k = 64, lda = 96, ldc = 64}
   kernel.define @pack row "attention_pack_bf16_avx512" operands 6
       {head_size = 32, ldkv = 96, kv_plane_stride = 64}
-  kernel.define @attention row "attention_bf16_32_amx" operands 8
+  kernel.define @attention row "attention_bf16_32_amx" operands 9
       {head_size = 32, ldq = 96, q_plane_stride = 64, ldo = 96, planes = 1,
        plane_stride = 64, window = 4}
   func.func private @embed(!llvm.ptr, !llvm.ptr)

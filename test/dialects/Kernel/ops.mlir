@@ -32,10 +32,10 @@ kernel.define @down.sum row "linear_bf16x3_32x32_amx" operands 10
 // CHECK: kernel.define @pack row "attention_pack_bf16x3_avx512" operands 6 {head_size = 12 : i64, kv_plane_stride = 32 : i64, ldkv = 96 : i64}
 kernel.define @pack row "attention_pack_bf16x3_avx512" operands 6
     {head_size = 12, ldkv = 96, kv_plane_stride = 32}
-// CHECK: kernel.define @tiles row "attention_bf16x3_32_amx" operands 8 {head_size = 12 : i64, ldo = 32 : i64, ldq = 160 : i64, q_plane_stride = 64 : i64, query_heads = 2 : i64}
-kernel.define @tiles row "attention_bf16x3_32_amx" operands 8
+// CHECK: kernel.define @tiles row "attention_bf16x3_32_amx" operands 9 {head_size = 12 : i64, ldo = 32 : i64, ldq = 160 : i64, q_plane_stride = 64 : i64, query_heads = 2 : i64}
+kernel.define @tiles row "attention_bf16x3_32_amx" operands 9
     {head_size = 12, ldo = 32, ldq = 160, q_plane_stride = 64, query_heads = 2}
-kernel.define @tiles.planes row "attention_bf16x3_32_amx" operands 8
+kernel.define @tiles.planes row "attention_bf16x3_32_amx" operands 9
     {head_size = 32, ldo = 160, ldq = 160, q_plane_stride = 64, query_heads = 2,
      planes = 2, plane_stride = 64}
 kernel.define @pack.32 row "attention_pack_bf16x3_avx512" operands 6

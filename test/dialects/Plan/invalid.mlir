@@ -672,6 +672,14 @@ plan.step @s over tokens rows 8 by 8 split 0 {
 // -----
 
 kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
+plan.step @s over tokens rows 8 by 8 split 0 {
+  // expected-error @+1 {{passes rows_to_next_head, but does not run per head}}
+  plan.call @k(rows_to_next_head) panels 2
+}
+
+// -----
+
+kernel.define @k row "r" operands 1 {k = 1, lda = 1, ldc = 1}
 plan.step @s over selected rows 8 by 8 split 0 {
   // expected-error @+1 {{runs per head in a step over selected, expected tokens}}
   plan.call @k(0) panels 2 per_head

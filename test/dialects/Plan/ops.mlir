@@ -81,8 +81,8 @@ plan.step @step.0 over tokens rows 192 by 6 split 64 layer 1 {
   // Defaults are not printed, also those given by name.
   // CHECK: plan.call @linear(1, 2) panels 4{{$}}
   plan.call @linear(1, 2) {panels = 4 : i64, panel_tile = 1 : i64, modes = 3 : i64, outputs = -1 : i64}
-  // CHECK: plan.call @linear(1, 2) panels 4 per_head by 2{{$}}
-  plan.call @linear(1, 2) panels 4 per_head by 2
+  // CHECK: plan.call @linear(1, rows_to_next_head) panels 4 per_head by 2{{$}}
+  plan.call @linear(1, rows_to_next_head) panels 4 per_head by 2
   // CHECK: plan.for_panels columns 97 name "head" panels 7 by 2 {
   // CHECK:   plan.for_each_panel @program(@w + panel * 768, panel_columns)
   // CHECK:   plan.call @linear(@group + row * 64, group_columns)
