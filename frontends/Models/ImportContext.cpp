@@ -154,11 +154,23 @@ double readRopeTheta(JsonFields &config, const std::string &layerType,
     }
     requireWhole(rope);
   };
+  // Theta of an object with the rules of RoPE, or 0 if it has none.
+  auto readRules = [&](const JsonValue &rules, const std::string &where) {
+    JsonFields rope(rules, where);
+    requireDefault(rope);
+    double theta = rope.number("rope_theta", 0.0, 0.0, kMaxTheta);
+    config.adopt(rope);
+    return rope.has("rope_theta") ? theta : 0.0;
+  };
   requireWhole(config);
   if (const JsonValue *scaling = config.get("rope_scaling")) {
-    JsonFields rope(*scaling, config.where() + ": rope_scaling");
-    requireDefault(rope);
-    config.adopt(rope);
+    double theta = readRules(*scaling, config.where() + ": rope_scaling");
+    // Families differ in what holds where both are given.
+    if (!scaling->keys.empty() && config.has("rope_parameters"))
+      config.fail("rope_scaling",
+                  "stands beside rope_parameters, expected one of them");
+    if (theta > 0)
+      return theta;
   }
   if (const JsonValue *parameters = config.get("rope_parameters")) {
     std::string where = config.where() + ": rope_parameters";
@@ -168,14 +180,9 @@ double readRopeTheta(JsonFields &config, const std::string &layerType,
       parameters = JsonFields(*parameters, where).get(layerType);
       where += ": " + layerType;
     }
-    if (parameters) {
-      JsonFields rope(*parameters, where);
-      requireDefault(rope);
-      double theta = rope.number("rope_theta", 0.0, 0.0, kMaxTheta);
-      config.adopt(rope);
-      if (rope.has("rope_theta"))
-        return theta;
-    }
+    double theta = parameters ? readRules(*parameters, where) : 0.0;
+    if (theta > 0)
+      return theta;
   }
   return config.has(field) ? config.number(field, missing, 0.0, kMaxTheta)
                            : missing;

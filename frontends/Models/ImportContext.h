@@ -75,9 +75,10 @@ int64_t readSize(ImportContext &context, const char *field, int64_t missing,
                  int64_t maximum);
 
 /// The base of the rotary embedding in layers of `layerType`, such as
-/// "full_attention": from rope_parameters, which may hold an object for each
-/// type of layer, else from `field`, else `missing`. Any rule but the default
-/// one is recorded as an error of config.
+/// "full_attention": from rope_scaling, or from rope_parameters, which may hold
+/// an object for each type of layer, else from `field`, else `missing`. Any
+/// rule but the default one is recorded as an error of config, and so are both
+/// objects together.
 double readRopeTheta(JsonFields &config, const std::string &layerType,
                      const char *field, double missing);
 

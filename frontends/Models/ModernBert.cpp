@@ -37,6 +37,13 @@ void readLayers(JsonFields &config, ModernBertConfig &bert) {
 
   // Half of local_attention on either side.
   bert.window = config.integer("local_attention", 128, 1, INT32_MAX) / 2;
+  // Newer code takes this for it, older code ignores it.
+  int64_t side =
+      config.integer("sliding_window", bert.window, 0, INT32_MAX / 2);
+  if (side != bert.window)
+    config.fail("sliding_window", "expected " + std::to_string(bert.window) +
+                                      ", half of local_attention, but got " +
+                                      std::to_string(side));
   bert.fullTheta = readRopeTheta(config, kFull, "global_rope_theta", 160000.0);
   // Written as null where all layers share one.
   bool isShared =

@@ -181,6 +181,12 @@ TEST(Lfm2, ReadsTheRotaryBase) {
   model.config["rope_parameters"] =
       R"({"full_attention": {"rope_theta": 7000}})";
   EXPECT_EQ(theta(), 7000);
+  model.config["rope_parameters"] = "null";
+  model.config["rope_scaling"] = R"({"rope_type": "default"})";
+  EXPECT_EQ(theta(), 5000);
+  model.config["rope_scaling"] =
+      R"({"rope_type": "default", "rope_theta": 50})";
+  EXPECT_EQ(theta(), 50);
 }
 
 TEST(Lfm2, HeadsMayBeOfAnotherSizeThanTheirShare) {

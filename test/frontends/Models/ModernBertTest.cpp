@@ -147,6 +147,24 @@ TEST(ModernBert, ReadsTheRotaryBasesOfBothKindsOfLayers) {
   model.config["rope_parameters"] = "null";
   model.config["rope_scaling"] = R"({"type": "default"})";
   EXPECT_EQ(thetas(), (Thetas{80000, 70}));
+  model.config["rope_scaling"] = R"({"type": "default", "rope_theta": 50})";
+  EXPECT_EQ(thetas(), (Thetas{50, 50}));
+  model.config["rope_parameters"] = R"({"rope_theta": 3000})";
+  EXPECT_TRUE(import(model).errorHas("config.json: rope_scaling: stands beside "
+                                     "rope_parameters, expected one of them"));
+  model.config["rope_scaling"] = "{}";
+  EXPECT_EQ(thetas(), (Thetas{3000, 3000}));
+}
+
+// Transformers before 5 ignores the field, later it is half of local_attention.
+TEST(ModernBert, RefusesAnotherWindowThanLocalAttention) {
+  ModernBertFolder model;
+  model.config["local_attention"] = "9";
+  model.config["sliding_window"] = "4";
+  EXPECT_TRUE(import(model).ok) << import(model).error;
+  model.config["sliding_window"] = "9";
+  EXPECT_TRUE(import(model).errorHas("config.json: sliding_window: expected 4, "
+                                     "half of local_attention, but got 9"));
 }
 
 TEST(ModernBert, BiasesAreWhatTheConfigSays) {
@@ -371,6 +389,7 @@ TEST(ModernBert, RefusesConfigFieldsThatAreAbsurd) {
            {"rope_scaling", "{\"type\": \"linear\", \"factor\": 2.0}"},
            {"rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": 2.0}"},
            {"rope_scaling", "[]"},
+           {"rope_scaling", "{\"rope_theta\": 0}"},
            {"rope_parameters", "3"},
            {"rope_parameters", "{\"rope_type\": \"dynamic\"}"},
            {"rope_parameters", "{\"rope_theta\": null}"},
