@@ -26,8 +26,7 @@ static constexpr size_t kLag = 4;
 
 static constexpr int kWordOfOne = 127 * 128; // bf16
 // In place of scores that are masked; 2^score is 0 whatever the offset.
-static constexpr float kMaskedWords = -1e9f;
-static constexpr float kMaskedPower = -1e30f;
+static constexpr float kMasked = -1e30f;
 
 // Sums of probabilities up to this, and queries whose largest score is at most
 // that, need no other offset. The score is more than any such sum allows, so
@@ -835,7 +834,7 @@ void AttentionRounds::emitMask() {
   }
   for (int tile = 0; tile < 2; ++tile) {
     const Address at = ptr[place + size_t(tile * kPairBytes)];
-    broadcastConstant(scores, isBf16() ? kMaskedWords : kMaskedPower);
+    broadcastConstant(scores, kMasked);
     vmovaps(scores | seen[tile], at);
     vmovaps(at, scores);
   }
@@ -894,7 +893,7 @@ void AttentionRounds::emitMaxima() {
   jnz(nextBlock);
 
   // Where no key is seen, or all are NaN, there is no largest score.
-  const float masked = isBf16() ? kMaskedWords / kWordUnit : kMaskedPower;
+  const float masked = isBf16() ? kMasked / kWordUnit : kMasked;
   const uint8_t above = 0x1e, below = 0x11; // false for NaN
   for (int half = 0; half < 2; ++half) {
     const Vec score = vec(0), offset = vec(1);
