@@ -528,9 +528,9 @@ private:
 /// half-size type, where tiles are packed and at the end, nowhere else.
 template <typename Value> class Evaluator {
 public:
-  Evaluator(const WeightRecipe &recipe,
+  Evaluator(const WeightRecipe &recipe, const WeightSource &source,
             const std::vector<const uint8_t *> &tensors, std::string &error)
-      : recipe(recipe), tensors(tensors), error(error),
+      : recipe(recipe), source(source), tensors(tensors), error(error),
         scratch(recipe.steps.size()) {}
 
   /// bytes: room for the last step's result.
@@ -756,7 +756,7 @@ private:
       bool negative = raw >> (8 * sizeof(Raw) - 1);
       Raw mantissa = Raw((exponent & -exponent) - 1);
       const RecipeStep &step = recipe.steps[index];
-      error = step.file + ": tensor '" + step.tensor + "' has " +
+      error = source.path(step.file) + ": tensor '" + step.tensor + "' has " +
               (raw & mantissa ? "nan"
                : negative     ? "-inf"
                               : "inf") +
@@ -872,6 +872,7 @@ private:
   }
 
   const WeightRecipe &recipe;
+  const WeightSource &source;
   const std::vector<const uint8_t *> &tensors; ///< Of the Tensor steps.
   std::string &error;
   std::vector<std::vector<Value>> scratch; ///< Of each step, for operands.
@@ -896,8 +897,8 @@ bool evaluateRecipe(const WeightRecipe &recipe, WeightSource &source,
   const RecipeStep &last = recipe.steps.back();
   bytes.resize(elements(last) * elementBytes(last.type));
   if (arithmetic)
-    return Evaluator<double>(recipe, tensors, error).run(bytes.data());
-  return Evaluator<float>(recipe, tensors, error).run(bytes.data());
+    return Evaluator<double>(recipe, source, tensors, error).run(bytes.data());
+  return Evaluator<float>(recipe, source, tensors, error).run(bytes.data());
 }
 
 } // namespace encast

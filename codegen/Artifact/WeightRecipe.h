@@ -76,6 +76,8 @@ public:
   virtual bool read(const std::string &file, const std::string &tensor,
                     const std::vector<int64_t> &shape, ElementType type,
                     const uint8_t *&bytes, std::string &error) = 0;
+  /// What errors call a file.
+  virtual std::string path(const std::string &file) const { return file; }
 };
 
 /// Evaluates a recipe into `bytes`, which takes the result's size. A cast to

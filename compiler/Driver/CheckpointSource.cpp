@@ -23,8 +23,8 @@ bool CheckpointSource::read(const std::string &file, const std::string &tensor,
   if (!reader.tensor(file, tensor, view, error))
     return false;
   if (view->shape != shape || view->type != storedName(type)) {
-    error = file + ": tensor '" + tensor + "' is " + std::string(view->type) +
-            shapeText(view->shape) + ", expected " +
+    error = path(file) + ": tensor '" + tensor + "' is " +
+            std::string(view->type) + shapeText(view->shape) + ", expected " +
             std::string(storedName(type)) + shapeText(shape);
     return false;
   }

@@ -22,6 +22,9 @@ public:
   bool read(const std::string &file, const std::string &tensor,
             const std::vector<int64_t> &shape, ElementType type,
             const uint8_t *&bytes, std::string &error) override;
+  std::string path(const std::string &file) const override {
+    return reader.path(file);
+  }
 
 private:
   CheckpointReader reader;

@@ -9,11 +9,24 @@
 using namespace mlir;
 using namespace encast;
 
+/// What is printed of a message: names in it may have any length, and what is
+/// wrong stands behind them.
+static constexpr size_t kMessageHead = 3000, kMessageTail = 1000;
+
 /// Prints one line. Names of files, tensors and fields may hold any character:
 /// those that would move the cursor are printed as \xNN.
 static void printLine(llvm::StringRef severity, const llvm::Twine &message) {
-  std::string line;
-  for (unsigned char c : message.str()) {
+  std::string text = message.str(), line;
+  if (text.size() > kMessageHead + kMessageTail) {
+    auto isInside = [&](size_t at) { return (text[at] & 0xc0) == 0x80; };
+    size_t head = kMessageHead, tail = text.size() - kMessageTail;
+    while (isInside(head)) // of a character in UTF-8
+      --head;
+    while (isInside(tail))
+      ++tail;
+    text = text.substr(0, head) + " ... " + text.substr(tail);
+  }
+  for (unsigned char c : text) {
     if (c < ' ' || c == 0x7f)
       line += {'\\', 'x', llvm::hexdigit(c >> 4, /*LowerCase=*/true),
                llvm::hexdigit(c & 15, /*LowerCase=*/true)};

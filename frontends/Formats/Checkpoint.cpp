@@ -41,7 +41,7 @@ bool CheckpointReader::open(const std::string &file, OpenFile *&opened,
       if (!sha256(file, hex, error))
         return false;
       if (hex != wanted->second) {
-        error = joinPath(root, file) + ": expected SHA-256 " + wanted->second +
+        error = path(file) + ": expected SHA-256 " + wanted->second +
                 ", but the file has " + hex;
         files.erase(file);
         return false;
@@ -52,6 +52,10 @@ bool CheckpointReader::open(const std::string &file, OpenFile *&opened,
   return true;
 }
 
+std::string CheckpointReader::path(const std::string &file) const {
+  return joinPath(root, file);
+}
+
 bool CheckpointReader::tensor(const std::string &file, const std::string &name,
                               const TensorView *&view, std::string &error) {
   OpenFile *opened;
@@ -59,7 +63,7 @@ bool CheckpointReader::tensor(const std::string &file, const std::string &name,
     return false;
   view = opened->tensors.find(name);
   if (!view)
-    error = joinPath(root, file) + ": has no tensor '" + name + "'";
+    error = path(file) + ": has no tensor '" + name + "'";
   return view != nullptr;
 }
 
@@ -72,7 +76,7 @@ bool CheckpointReader::sha256(const std::string &file, std::string &hex,
     const MappedFile &mapped = opened->tensors.file();
     opened->sha256 = sha256Hex(mapped.bytes(), mapped.size());
     if (opened->sha256.empty()) {
-      error = joinPath(root, file) + ": libcrypto cannot compute SHA-256";
+      error = path(file) + ": libcrypto cannot compute SHA-256";
       return false;
     }
   }

@@ -42,6 +42,9 @@ public:
   bool tensor(const std::string &file, const std::string &name,
               const TensorView *&view, std::string &error);
 
+  /// What errors call `file`: its path, the root included.
+  std::string path(const std::string &file) const;
+
   /// Lists the checkpoint in `folder` (relative to the root, may be empty) in
   /// the order of tensor names: model.safetensors, or else the shards of
   /// model.safetensors.index.json, whose map and shards must agree.

@@ -173,8 +173,11 @@ std::string JsonValue::describe() const {
     return boolean ? "true" : "false";
   case Kind::Integer:
     return std::to_string(integer);
-  case Kind::Real:
-    return shortest(real);
+  case Kind::Real: {
+    std::string text = shortest(real);
+    // 16.0 is no integer, and must not look like one.
+    return text.find_first_of(".en") == text.npos ? text + ".0" : text;
+  }
   case Kind::String:
     return "\"" +
            (string.size() <= 60 ? string : string.substr(0, 60) + "...") + "\"";
