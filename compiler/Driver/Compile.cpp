@@ -17,8 +17,10 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
+#include <chrono>
 
 using namespace mlir;
 using namespace encast;
@@ -48,6 +50,8 @@ private:
   DiagnosticPrinter printer;
   std::vector<Variant> variants;
   std::string weightsRoot;
+  const std::chrono::steady_clock::time_point start =
+      std::chrono::steady_clock::now();
 
   static DialectRegistry registry() {
     DialectRegistry registry;
@@ -62,8 +66,10 @@ private:
   bool lower(Variant &variant, Stage to);
   bool print(raw_ostream &out);
   bool print();
+  bool mayWrite(StringRef file);
   bool placeWeights(std::string &file);
   bool write();
+  void summarize(StringRef weightsFile);
 };
 
 /// Reads the model folder into one module per target.
@@ -205,6 +211,19 @@ bool Compilation::print(raw_ostream &out) {
   return true;
 }
 
+/// Whether `file` is no description that stands in the model folder.
+bool Compilation::mayWrite(StringRef file) {
+  namespace fs = llvm::sys::fs;
+  llvm::SmallString<128> place, folder;
+  bool isOfModel = llvm::sys::path::extension(file) == ".json" &&
+                   !fs::real_path(file, place) &&
+                   !fs::real_path(options.model, folder) &&
+                   StringRef(place).starts_with((folder + "/").str());
+  if (isOfModel)
+    reportError(file + ": is a file of the model");
+  return !isOfModel;
+}
+
 /// Prints to stdout or to a file.
 bool Compilation::print() {
   std::string text, error;
@@ -213,6 +232,8 @@ bool Compilation::print() {
     return false;
   if (options.output.empty())
     return writeToStdout(text);
+  if (!mayWrite(options.output))
+    return false;
   OutputFile file;
   bool written = file.create(options.output, error) &&
                  file.write(0, reinterpret_cast<const uint8_t *>(text.data()),
@@ -251,7 +272,8 @@ bool Compilation::write() {
   if (failed(buildArtifactModel(modules, model)))
     return false;
   std::string weightsFile;
-  if (!placeWeights(weightsFile))
+  if (!placeWeights(weightsFile) || !mayWrite(options.output) ||
+      !mayWrite(weightsFile))
     return false;
   CheckpointSource source(weightsRoot);
   for (ModuleOp module : modules)
@@ -270,7 +292,26 @@ bool Compilation::write() {
     reportError(error);
     return false;
   }
+  summarize(weightsFile);
   return true;
+}
+
+void Compilation::summarize(StringRef weightsFile) {
+  uint64_t bytes = 0;
+  for (StringRef file : {StringRef(options.output), weightsFile})
+    if (uint64_t size; !llvm::sys::fs::file_size(file, size))
+      bytes += size;
+  std::string targets;
+  for (const Variant &variant : variants)
+    targets += (targets.empty() ? "" : ", ") + variant.target;
+  const std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - start;
+  reportSummary(
+      llvm::formatv("compiled for {0} in {1:f1} s: {2:f1} MB in {3}{4}{5}",
+                    targets, seconds.count(), double(bytes) / 1e6,
+                    options.output, weightsFile.empty() ? "" : " and ",
+                    weightsFile)
+          .str());
 }
 
 bool Compilation::run() {

@@ -13,9 +13,9 @@ using namespace encast;
 /// wrong stands behind them.
 static constexpr size_t kMessageHead = 3000, kMessageTail = 1000;
 
-/// Prints one line. Names of files, tensors and fields may hold any character:
-/// those that would move the cursor are printed as \xNN.
-static void printLine(llvm::StringRef severity, const llvm::Twine &message) {
+/// Prints one line behind `encast: `. Names of files, tensors and fields may
+/// hold any character: those that would move the cursor are printed as \xNN.
+static void printLine(const llvm::Twine &message) {
   std::string text = message.str(), line;
   if (text.size() > kMessageHead + kMessageTail) {
     auto isInside = [&](size_t at) { return (text[at] & 0xc0) == 0x80; };
@@ -33,16 +33,18 @@ static void printLine(llvm::StringRef severity, const llvm::Twine &message) {
     else
       line += c;
   }
-  llvm::errs() << "encast: " << severity << ": " << line << "\n";
+  llvm::errs() << "encast: " << line << "\n";
 }
 
 void encast::reportError(const llvm::Twine &message) {
-  printLine("error", message);
+  printLine("error: " + message);
 }
 
 void encast::reportNote(const llvm::Twine &message) {
-  printLine("note", message);
+  printLine("note: " + message);
 }
+
+void encast::reportSummary(const llvm::Twine &message) { printLine(message); }
 
 bool encast::writeToStdout(llvm::StringRef text) {
   llvm::raw_fd_ostream &out = llvm::outs();

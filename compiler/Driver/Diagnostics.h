@@ -12,6 +12,8 @@ namespace encast {
 void reportError(const llvm::Twine &message);
 /// Prints `encast: note: message` to stderr.
 void reportNote(const llvm::Twine &message);
+/// Prints `encast: message` to stderr: what was done.
+void reportSummary(const llvm::Twine &message);
 /// Prints `text` to stdout; reports an error and returns false if it does not
 /// get there.
 bool writeToStdout(llvm::StringRef text);

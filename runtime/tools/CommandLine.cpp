@@ -22,7 +22,12 @@ int64_t parseNumber(const char *option, const char *text, int64_t least,
 }
 
 void CommandLine::text(const char *name, std::string &value) {
-  options.push_back({name, true, [&](const char *given) { value = given; }});
+  options.push_back({name, true, [=, &value](const char *given) {
+                       value = given;
+                       if (value.empty())
+                         fail(std::string("--") + name +
+                              ": expected a value, but got ''");
+                     }});
 }
 
 void CommandLine::number(const char *name, int64_t &value, int64_t least,

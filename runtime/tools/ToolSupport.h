@@ -63,6 +63,10 @@ public:
     Key(name);
     Double(value);
   }
+  /// A number that a parser hands over as it is written.
+  bool RawNumber(const char *text, rapidjson::SizeType size, bool) {
+    return RawValue(text, size, rapidjson::kNumberType);
+  }
   std::string text() const {
     return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
   }

@@ -242,12 +242,11 @@ std::string metadataText(const ArtifactView &view) {
   const char *metadata = view.string(view->metadata);
   std::string lines = metadata;
   if (isJson(metadata)) {
-    rapidjson::StringBuffer buffer;
-    rapidjson::PrettyWriter<rapidjson::StringBuffer> writer(buffer);
+    JsonWriter writer;
     writer.SetIndent(' ', 2);
     writer.SetFormatOptions(rapidjson::kFormatSingleLineArray);
     parseMetadata(metadata, writer);
-    lines = buffer.GetString();
+    lines = writer.text();
   }
   std::string result = "\nmetadata\n";
   for (size_t begin = 0; begin < lines.size();) {
@@ -412,7 +411,7 @@ std::string artifactText(const Artifact &artifact) {
 class JsonText {
 public:
   explicit JsonText(const Artifact &artifact)
-      : artifact(artifact), view(artifact.view), json(buffer) {}
+      : artifact(artifact), view(artifact.view) {}
 
   std::string make() {
     json.StartObject();
@@ -430,7 +429,7 @@ public:
       writeVariant(view.variant(i));
     json.EndArray();
     json.EndObject();
-    return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+    return json.text();
   }
 
 private:
@@ -589,8 +588,7 @@ private:
 
   const Artifact &artifact;
   const ArtifactView &view;
-  rapidjson::StringBuffer buffer;
-  rapidjson::PrettyWriter<rapidjson::StringBuffer> json;
+  JsonWriter json;
 };
 
 } // namespace

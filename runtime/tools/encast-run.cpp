@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <unistd.h>
 
@@ -35,7 +36,13 @@ Options parseOptions(int argc, char **argv) {
   options.path = line.parse(argc, argv);
   if (options.ids.empty() || options.out.empty())
     line.failFor("--ids and --out are needed");
-  if (options.out == options.stats)
+  auto place = [](const std::string &file) {
+    std::error_code unknown; // then the name itself counts
+    auto path = std::filesystem::weakly_canonical(
+        std::filesystem::absolute(file, unknown), unknown);
+    return unknown ? std::filesystem::path(file) : path;
+  };
+  if (!options.stats.empty() && place(options.out) == place(options.stats))
     fail("command line: --out and --stats name the same file, " + options.out);
   return options;
 }
@@ -178,6 +185,10 @@ void Runner::pack() {
   int64_t largestBytes = arenaBytes(largest);
   for (int64_t line = 0; line < lineCount();) {
     Batch batch = {line, 1};
+    if (!options.memoryCap && tokensOf(batch) > kMostTokens)
+      fail(where + ": line " + std::to_string(line + 1) + ": has " +
+           std::to_string(tokensOf(batch)) + " tokens, but without " +
+           "--memory-cap at most " + std::to_string(kMostTokens) + " are run");
     int64_t alone = arenaBytes(batch);
     if (alone > cap)
       fail(where + ": line " + std::to_string(line + 1) + ": its " +

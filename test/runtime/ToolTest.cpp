@@ -275,6 +275,19 @@ TEST_F(ToolTest, run_refuses_a_line_over_the_memory_cap) {
   expectRefused(run("[1]\n", "--memory-cap 100"), "but the cap allows 100");
 }
 
+TEST_F(ToolTest, run_refuses_a_line_of_more_tokens_than_a_batch_takes) {
+  artifact.maxTokens = 70000;
+  artifact.write(model);
+  std::string line = "[1";
+  for (int i = 1; i < 65536; ++i)
+    line += ",1";
+  expectRefused(run("[1]\n" + line + ",1]\n"),
+                "ids.jsonl: line 2: has 65537 tokens, but without "
+                "--memory-cap at most 65536 are run");
+  EXPECT_EQ(run(line + ",1]\n", "--memory-cap 2000000000").status, 0);
+  EXPECT_EQ(run(line + "]\n").status, 0);
+}
+
 TEST_F(ToolTest, run_refuses_a_line_whose_rows_do_not_fit_the_memory) {
   Bytes bytes = artifact.build();
   encast_abi_table outputs = descriptorOf(bytes).outputs;
@@ -317,6 +330,10 @@ TEST_F(ToolTest, run_checks_its_options) {
   expectRefused(run("[1]\n", "--threads -1"), "'-1'");
   expectRefused(run("[1]\n", "--memory-cap 1x"), "'1x'");
   expectRefused(run("[1]\n", "--variant znver9"), "variant 'znver9' is not");
+  expectRefused(run("[1]\n", "--output ''"), "--output: expected a value");
+  expectRefused(run("[1]\n", "--variant ''"), "--variant: expected a value");
+  expectRefused(run("[1]\n", "--stats " + folder.path("./out.npy")),
+                "--out and --stats name the same file");
   expectRefused(run("[1]\n", "--speed"), "'--speed'");
   expectRefused(run("[1]\n", "another.so"), "expected one MODEL.so");
   expectRefused(tool("encast-run"), "expected one MODEL.so");
@@ -386,6 +403,16 @@ TEST_F(ToolTest, inspect_writes_json_with_the_keys_of_its_schema) {
   ASSERT_EQ(done.status, 0) << done.errors;
   expectKeys(done.out, "inspect.schema.json");
   EXPECT_EQ(jsonKeys(done.out).count("metadata.licence"), 1u);
+}
+
+TEST_F(ToolTest, inspect_writes_numbers_of_the_metadata_as_numbers) {
+  artifact.metadata = "{\"length\": 32, \"error\": 6.25e-07, \"bits\": [1, 2]}";
+  artifact.write(model);
+  for (const char *form : {"", "--json "})
+    for (const char *piece : {"\"length\": 32", "\"error\": 6.25e-07"}) {
+      Finished done = tool(std::string("encast-inspect ") + form + model);
+      EXPECT_NE(done.out.find(piece), std::string::npos) << done.out;
+    }
 }
 
 TEST_F(ToolTest, inspect_writes_json_whatever_the_strings_are) {
