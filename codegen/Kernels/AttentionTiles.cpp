@@ -139,22 +139,15 @@ void AttentionTiles::emitFetchRange() {
   mov(variable(FetchEnd), 0);
   jmp(done);
   L(some);
-  xor_(first, first);
   if (hasSpans()) {
+    xor_(first, first);
     mov(temp, variable(SpanKey));
     add(temp, int(spanKeys));
     cmp(temp, keys);
     cmovl(first, temp);
     lea(end, ptr[first + size_t(spanKeys)]);
   } else {
-    const int window = int(shape.window);
-    mov(pointer, variable(GroupPosition));
-    lea(temp, ptr[pointer - window]);
-    test(temp, temp);
-    cmovg(first, temp);
-    and_(first, -int(kTileKeys));
-    lea(end, ptr[pointer + window]);
-    add(end, variable(GroupQueries));
+    emitWindow(GroupPosition, GroupQueries);
   }
   cmp(end, keys);
   cmovg(end, keys);
@@ -296,6 +289,25 @@ void AttentionTiles::emitQueriesIn() {
   L(done);
 }
 
+/// place, temp = the first block of keys that queries from a position on see,
+/// the last one if they see none, and the end of their windows; `number` holds
+/// the keys.
+void AttentionTiles::emitWindow(Variable position, Variable queries) {
+  const Reg64 first = place, end = temp, keys = number;
+  const int window = int(shape.window);
+  mov(pointer, variable(position));
+  xor_(first, first);
+  lea(temp, ptr[pointer - window]);
+  cmp(first, temp);
+  cmovl(first, temp);
+  lea(temp, ptr[keys - 1]);
+  cmp(first, temp);
+  cmovg(first, temp);
+  and_(first, -int(kTileKeys));
+  lea(end, ptr[pointer + window]);
+  add(end, variable(queries));
+}
+
 /// The blocks of keys that the tile walks: the last one, masked, if it sees no
 /// key.
 void AttentionTiles::emitKeyRange() {
@@ -305,18 +317,7 @@ void AttentionTiles::emitKeyRange() {
     mov(first, variable(SpanKey));
     lea(end, ptr[first + size_t(spanKeys)]);
   } else {
-    const int window = int(shape.window);
-    mov(pointer, variable(TilePosition));
-    xor_(first, first);
-    lea(temp, ptr[pointer - window]);
-    cmp(first, temp);
-    cmovl(first, temp);
-    lea(temp, ptr[keys - 1]);
-    cmp(first, temp);
-    cmovg(first, temp);
-    and_(first, -int(kTileKeys));
-    lea(end, ptr[pointer + window]);
-    add(end, variable(TileQueries));
+    emitWindow(TilePosition, TileQueries);
   }
   cmp(end, keys);
   cmovg(end, keys);

@@ -60,6 +60,7 @@ private:
   void emitHeads();
   void emitTile();
   void emitQueriesIn();
+  void emitWindow(Variable position, Variable queries);
   void emitKeyRange();
   void emitFirstOffsets();
   void emitAddSpansBefore();

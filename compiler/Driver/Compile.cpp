@@ -232,8 +232,6 @@ bool Compilation::print() {
     return false;
   if (options.output.empty())
     return writeToStdout(text);
-  if (!mayWrite(options.output))
-    return false;
   OutputFile file;
   bool written = file.create(options.output, error) &&
                  file.write(0, reinterpret_cast<const uint8_t *>(text.data()),
@@ -272,8 +270,7 @@ bool Compilation::write() {
   if (failed(buildArtifactModel(modules, model)))
     return false;
   std::string weightsFile;
-  if (!placeWeights(weightsFile) || !mayWrite(options.output) ||
-      !mayWrite(weightsFile))
+  if (!placeWeights(weightsFile) || !mayWrite(weightsFile))
     return false;
   CheckpointSource source(weightsRoot);
   for (ModuleOp module : modules)
@@ -368,9 +365,9 @@ bool Compilation::run() {
   for (Variant &variant : variants)
     if (!lower(variant, std::min(options.stage, Stage::Llvm)))
       return false;
-  if (options.stage == Stage::So)
-    return write();
-  return print();
+  if (!mayWrite(options.output))
+    return false;
+  return options.stage == Stage::So ? write() : print();
 }
 
 } // namespace

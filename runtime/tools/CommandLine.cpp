@@ -23,10 +23,10 @@ int64_t parseNumber(const char *option, const char *text, int64_t least,
 
 void CommandLine::text(const char *name, std::string &value) {
   options.push_back({name, true, [=, &value](const char *given) {
-                       value = given;
-                       if (value.empty())
+                       if (!*given)
                          fail(std::string("--") + name +
                               ": expected a value, but got ''");
+                       value = given;
                      }});
 }
 

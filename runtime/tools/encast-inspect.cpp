@@ -415,8 +415,8 @@ public:
 
   std::string make() {
     json.StartObject();
-    number("schema", 1);
-    number("abi_version", view->abi_version);
+    json.integer("schema", 1);
+    json.integer("abi_version", view->abi_version);
     string("artifact_id",
            text("%016" PRIx64 "%016" PRIx64, view.id().high, view.id().low));
     writeModel();
@@ -435,13 +435,8 @@ public:
 private:
   using Encoding = rapidjson::UTF8<>;
 
-  void number(const char *name, int64_t value) {
-    json.Key(name);
-    json.Int64(value);
-  }
   void string(const char *name, const std::string &value) {
-    json.Key(name);
-    json.String(validUtf8(value).c_str());
+    json.string(name, validUtf8(value).c_str());
   }
   void strings(const char *name, const std::vector<std::string> &values) {
     json.Key(name);
@@ -469,12 +464,12 @@ private:
     json.Key("model");
     json.StartObject();
     string("family", view.string(view->model));
-    number("hidden", view->hidden);
-    number("layers", view->layers);
-    number("vocabulary", view->vocabulary);
-    number("max_tokens", view->max_tokens);
-    number("token_types", view->token_types);
-    number("pad_id", view->pad_id);
+    json.integer("hidden", view->hidden);
+    json.integer("layers", view->layers);
+    json.integer("vocabulary", view->vocabulary);
+    json.integer("max_tokens", view->max_tokens);
+    json.integer("token_types", view->token_types);
+    json.integer("pad_id", view->pad_id);
     json.Key("attended_length");
     json.Bool(view.takesAttendedLength());
     json.EndObject();
@@ -488,7 +483,7 @@ private:
       json.StartObject();
       string("name", view.string(output.name));
       string("rows", output.per_token ? "T" : "B");
-      number("columns", output.columns);
+      json.integer("columns", output.columns);
       json.Key("default");
       json.Bool(i == view->default_output);
       json.EndObject();
@@ -499,11 +494,11 @@ private:
   void writeSizes() {
     json.Key("sizes");
     json.StartObject();
-    number("file", artifact.fileBytes);
-    number("code", artifact.found.codeBytes);
-    number("descriptor", view->descriptor_bytes);
-    number("weights", view->weights_bytes);
-    number("blobs", view->blobs.count);
+    json.integer("file", artifact.fileBytes);
+    json.integer("code", artifact.found.codeBytes);
+    json.integer("descriptor", view->descriptor_bytes);
+    json.integer("weights", view->weights_bytes);
+    json.integer("blobs", view->blobs.count);
     string("weights_file", view.string(view->weights_file));
     json.EndObject();
   }
@@ -522,16 +517,17 @@ private:
     json.StartObject();
     string("name", view.string(variant.name));
     strings("needs", featureNames(variant.cpu_features));
-    number("rank", variant.rank);
+    json.integer("rank", variant.rank);
     json.Key("memory");
     json.StartObject();
-    number("block_bytes", variant.block_bytes);
-    number("workspace_bytes", variant.workspace_bytes);
-    number("control_bytes_per_token", runtime::kControlBytesPerToken);
-    number("control_bytes_per_sequence", runtime::kControlBytesPerSequence);
-    number("longest_sequence_bytes", exampleBytes(view, variant));
-    number("weight_bytes", weightBytes(view, variant));
-    number("copied_weights_bytes", copiedBytes(view, variant));
+    json.integer("block_bytes", variant.block_bytes);
+    json.integer("workspace_bytes", variant.workspace_bytes);
+    json.integer("control_bytes_per_token", runtime::kControlBytesPerToken);
+    json.integer("control_bytes_per_sequence",
+                 runtime::kControlBytesPerSequence);
+    json.integer("longest_sequence_bytes", exampleBytes(view, variant));
+    json.integer("weight_bytes", weightBytes(view, variant));
+    json.integer("copied_weights_bytes", copiedBytes(view, variant));
     json.Key("colours");
     json.StartArray();
     for (const Colour &colour : coloursOf(view, variant)) {
@@ -556,11 +552,11 @@ private:
       json.StartObject();
       string("name", view.string(step.name));
       string("domain", domainName(step.domain));
-      number("layer", step.layer);
-      number("max_rows", step.max_rows);
-      number("row_tile", step.row_tile);
-      number("split_rows", step.split_rows);
-      number("heads", step.heads);
+      json.integer("layer", step.layer);
+      json.integer("max_rows", step.max_rows);
+      json.integer("row_tile", step.row_tile);
+      json.integer("split_rows", step.split_rows);
+      json.integer("heads", step.heads);
       json.Key("calls");
       json.StartArray();
       for (uint32_t i = 0; i < step.call_count; ++i) {
@@ -570,14 +566,14 @@ private:
         string("kernel", view.string(call.kernel));
         string("arithmetic",
                parseKernelName(view.string(call.kernel)).arithmetic);
-        number("panels", call.panels);
-        number("panel_tile", call.panel_tile);
+        json.integer("panels", call.panels);
+        json.integer("panel_tile", call.panel_tile);
         json.Key("per_head");
         json.Bool(call.per_head);
         strings("outputs", outputNames(view, call.outputs));
-        number("flops_per_row", call.flops_per_row);
-        number("flops_per_row_and_key", call.flops_per_row_and_key);
-        number("window", call.window);
+        json.integer("flops_per_row", call.flops_per_row);
+        json.integer("flops_per_row_and_key", call.flops_per_row_and_key);
+        json.integer("window", call.window);
         json.EndObject();
       }
       json.EndArray();

@@ -176,19 +176,20 @@ void Runner::pack() {
   int64_t freeBytes = halfOfFreeMemory();
   // What is free does not hold the copied weights any more; a cap does.
   int64_t cap = options.memoryCap ? options.memoryCap - copiedBytes : freeBytes;
+  int64_t mostTokens = options.memoryCap ? INT64_MAX : kMostTokens;
   auto fits = [&](const Batch &batch) {
     return arenaBytes(batch) <= cap &&
            outputFloats(batch) <= freeBytes / int64_t(sizeof(float)) &&
-           (options.memoryCap || tokensOf(batch) <= kMostTokens);
+           tokensOf(batch) <= mostTokens;
   };
   Batch largest = {0, 0};
   int64_t largestBytes = arenaBytes(largest);
   for (int64_t line = 0; line < lineCount();) {
     Batch batch = {line, 1};
-    if (!options.memoryCap && tokensOf(batch) > kMostTokens)
+    if (tokensOf(batch) > mostTokens)
       fail(where + ": line " + std::to_string(line + 1) + ": has " +
            std::to_string(tokensOf(batch)) + " tokens, but without " +
-           "--memory-cap at most " + std::to_string(kMostTokens) + " are run");
+           "--memory-cap at most " + std::to_string(mostTokens) + " are run");
     int64_t alone = arenaBytes(batch);
     if (alone > cap)
       fail(where + ": line " + std::to_string(line + 1) + ": its " +
