@@ -300,14 +300,16 @@ class Worker:
         self.run = prepare[variant]()
         return {"variant": variant}
 
-    def sample(self, calls):
-        """Times `calls` calls after one that warms caches and wakes threads."""
+    def sample(self, calls, warm_up):
+        """Times `calls` calls, behind one that warms caches and wakes threads
+        if asked for."""
+        if warm_up:
+            self.run()
         taken = []
-        for index in range(calls + (calls > 1)):
+        for _ in range(calls):
             start = time.perf_counter()
             self.result = self.run()
-            if index or calls == 1:
-                taken.append(time.perf_counter() - start)
+            taken.append(time.perf_counter() - start)
         return {"seconds": statistics.median(taken)}
 
     def rows(self, file):

@@ -9,11 +9,15 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
+# What decides an artifact's kernels and plan, and how it is run.
+FOLDERS = ["codegen", "compiler/Conversion", "compiler/Pipeline",
+           "compiler/Transforms", "dialects", "runtime/src"]
+
+
 def tree_hash():
-    """Of everything that decides an artifact's code and how it is run."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "codegen", "compiler", "dialects",
-         "runtime/src"], cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    """Of all files in these folders but documentation."""
+    listed = subprocess.run(["git", "ls-files", "-z", *FOLDERS], cwd=ROOT,
+                            check=True, stdout=subprocess.PIPE)
     digest = hashlib.sha256()
     for name in sorted(filter(None, listed.stdout.decode().split("\0"))):
         if (ROOT / name).is_file() and not name.endswith(".md"):
