@@ -1,6 +1,7 @@
 //===- CheckpointSource.cpp - weights from safetensors files --------------===//
 
 #include "compiler/Driver/CheckpointSource.h"
+#include "compiler/Driver/Diagnostics.h"
 
 using namespace encast;
 
@@ -19,6 +20,7 @@ static std::string_view storedName(ElementType type) {
 bool CheckpointSource::read(const std::string &file, const std::string &tensor,
                             const std::vector<int64_t> &shape, ElementType type,
                             const uint8_t *&bytes, std::string &error) {
+  showProgress("packing " + tensor);
   const TensorView *view = nullptr;
   if (!reader.tensor(file, tensor, view, error))
     return false;

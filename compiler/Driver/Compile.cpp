@@ -81,6 +81,7 @@ bool Compilation::import() {
   ModelSpec spec;
   std::vector<std::string> notes;
   std::string error;
+  showProgress("reading " + options.model);
   bool done = importHuggingFace(options.model, import, spec, notes, error);
   if (!done) {
     reportError(error);
@@ -185,6 +186,8 @@ void Compilation::setPrecision() {
 }
 
 bool Compilation::lower(Variant &variant, Stage to) {
+  if (!variant.target.empty())
+    showProgress("lowering for " + variant.target);
   PassManager passes(&context);
   passes.enableVerifier(true);
   addPasses(passes, variant.stage, to, variant.target, options.precision);

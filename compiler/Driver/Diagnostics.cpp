@@ -12,20 +12,29 @@ using namespace encast;
 /// What is printed of a message: names in it may have any length, and what is
 /// wrong stands behind them.
 static constexpr size_t kMessageHead = 3000, kMessageTail = 1000;
+/// Same, of progress: a terminal has 80 columns.
+static constexpr size_t kProgressHead = 35, kProgressTail = 30;
 
-/// Prints one line behind `encast: `. Names of files, tensors and fields may
-/// hold any character: those that would move the cursor are printed as \xNN.
-static void printLine(const llvm::Twine &message) {
-  std::string text = message.str(), line;
-  if (text.size() > kMessageHead + kMessageTail) {
-    auto isInside = [&](size_t at) { return (text[at] & 0xc0) == 0x80; };
-    size_t head = kMessageHead, tail = text.size() - kMessageTail;
-    while (isInside(head)) // of a character in UTF-8
-      --head;
-    while (isInside(tail))
-      ++tail;
-    text = text.substr(0, head) + " ... " + text.substr(tail);
-  }
+/// Whether the last line of the terminal shows progress.
+static bool progressIsShown = false;
+
+/// `text` without its middle, if it has more characters than `head` and `tail`.
+static std::string shorten(const std::string &text, size_t head, size_t tail) {
+  if (text.size() <= head + tail)
+    return text;
+  auto isInside = [&](size_t at) { return (text[at] & 0xc0) == 0x80; };
+  tail = text.size() - tail;
+  while (isInside(head)) // of a character in UTF-8
+    --head;
+  while (isInside(tail))
+    ++tail;
+  return text.substr(0, head) + " ... " + text.substr(tail);
+}
+
+/// `encast: ` and the text. Names of files, tensors and fields may hold any
+/// character: those that would move the cursor become \xNN.
+static std::string lineOf(const std::string &text) {
+  std::string line = "encast: ";
   for (unsigned char c : text) {
     if (c < ' ' || c == 0x7f)
       line += {'\\', 'x', llvm::hexdigit(c >> 4, /*LowerCase=*/true),
@@ -33,7 +42,28 @@ static void printLine(const llvm::Twine &message) {
     else
       line += c;
   }
-  llvm::errs() << "encast: " << line << "\n";
+  return line;
+}
+
+/// Takes the progress off the terminal.
+static void clearProgress() {
+  if (progressIsShown)
+    llvm::errs() << "\r\x1b[K";
+  progressIsShown = false;
+}
+
+static void printLine(const llvm::Twine &message) {
+  clearProgress();
+  llvm::errs() << lineOf(shorten(message.str(), kMessageHead, kMessageTail))
+               << "\n";
+}
+
+void encast::showProgress(const llvm::Twine &what) {
+  if (!llvm::errs().is_displayed())
+    return;
+  clearProgress();
+  llvm::errs() << lineOf(shorten(what.str(), kProgressHead, kProgressTail));
+  progressIsShown = true;
 }
 
 void encast::reportError(const llvm::Twine &message) {

@@ -14,6 +14,9 @@ void reportError(const llvm::Twine &message);
 void reportNote(const llvm::Twine &message);
 /// Prints `encast: message` to stderr: what was done.
 void reportSummary(const llvm::Twine &message);
+/// Shows `encast: what` on a terminal, until something else is printed or
+/// shown; nothing where stderr is no terminal. Not thread safe.
+void showProgress(const llvm::Twine &what);
 /// Prints `text` to stdout; reports an error and returns false if it does not
 /// get there.
 bool writeToStdout(llvm::StringRef text);

@@ -33,7 +33,25 @@ void printLine(const char *severity, const std::string &message) {
     else
       line += c;
   }
+  clearProgress();
   fprintf(stderr, "encast: %s: %s\n", severity, line.c_str());
+}
+
+static bool progressIsShown = false;
+
+void showProgress(const std::string &what) {
+  static const bool isTerminal = isatty(STDERR_FILENO);
+  if (!isTerminal)
+    return;
+  clearProgress();
+  fprintf(stderr, "encast: %s", what.c_str());
+  progressIsShown = true;
+}
+
+void clearProgress() {
+  if (progressIsShown)
+    fputs("\r\033[K", stderr);
+  progressIsShown = false;
 }
 
 void fail(const std::string &message) {

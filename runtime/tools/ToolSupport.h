@@ -29,6 +29,11 @@ void prepareProcess();
 /// outputs may hold any character: those that would move the cursor are printed
 /// as \xNN.
 void printLine(const char *severity, const std::string &message);
+/// Shows `encast: WHAT` on a terminal, until something else is printed; nothing
+/// where standard error is no terminal.
+void showProgress(const std::string &what);
+/// Takes what showProgress shows off the terminal.
+void clearProgress();
 
 /// Prints `encast: error: MESSAGE`, removes unfinished files and ends the
 /// program with status 1.

@@ -92,7 +92,7 @@ void warnOfPadding(const std::string &where, const IdsFile &file,
                              " more lines end with pad ids");
 }
 
-/// A line on the terminal that tells how far the work is.
+/// How far the work is.
 struct Progress {
   int64_t linesDone = 0, linesOfBatch = 0, lines = 0;
 
@@ -100,8 +100,9 @@ struct Progress {
   static void show(void *data, double done) {
     const auto &progress = *static_cast<Progress *>(data);
     double lines = progress.linesDone + done * progress.linesOfBatch;
-    fprintf(stderr, "\r%ld of %ld lines, %.0f %%", progress.linesDone,
-            progress.lines, 100 * lines / progress.lines);
+    showProgress(std::to_string(progress.linesDone) + " of " +
+                 std::to_string(progress.lines) + " lines, " +
+                 std::to_string(int(100 * lines / progress.lines)) + " %");
   }
 };
 
@@ -119,8 +120,7 @@ public:
   /// Decides all batches and reserves memory for the largest.
   void pack();
   /// Runs all batches; the rows go to `out` in the order of the lines.
-  /// `progress` may be null.
-  void run(OutputFile &out, Progress *progress);
+  void run(OutputFile &out, Progress &progress);
 
   int64_t lineCount() const { return file.offsets.size() - 1; }
   int64_t rowCount() const {
@@ -261,17 +261,15 @@ void Runner::runBatch(const Batch &batch, std::vector<float> &rows) {
   nanoseconds += sessionStats(session).nanoseconds;
 }
 
-void Runner::run(OutputFile &out, Progress *progress) {
+void Runner::run(OutputFile &out, Progress &progress) {
   std::vector<float> rows;
   for (const Batch &batch : batches) {
-    if (progress)
-      *progress = {batch.firstLine, batch.lines, lineCount()};
+    progress = {batch.firstLine, batch.lines, lineCount()};
     runBatch(batch, rows);
     addSteps();
     out.write(rows.data(), rows.size() * sizeof(float));
   }
-  if (progress && !batches.empty())
-    fprintf(stderr, "\r\033[K");
+  clearProgress();
 }
 
 /// The header of an .npy file, version 1.0, of a row-major f32 matrix.
@@ -337,11 +335,9 @@ int main(int argc, char **argv) {
   if (info.pad_id >= 0)
     warnOfPadding(where, file, info.pad_id);
 
-  bool showsProgress = isatty(STDERR_FILENO);
   Progress progress;
-  Session session =
-      createSession(model.get(), options, options.memoryCap,
-                    showsProgress ? Progress::show : nullptr, &progress);
+  Session session = createSession(model.get(), options, options.memoryCap,
+                                  Progress::show, &progress);
   Runner runner(options, model.get(), session.get(), file, outputIndex);
   runner.pack();
   OutputFile out(options.out);
@@ -349,7 +345,7 @@ int main(int argc, char **argv) {
   if (!options.stats.empty())
     stats.emplace(options.stats);
   out.write(npyHeader(runner.rowCount(), runner.outputOf().columns));
-  runner.run(out, showsProgress ? &progress : nullptr);
+  runner.run(out, progress);
   if (stats) {
     stats->write(statsJson(runner, file, info, session.get()));
     stats->commit();

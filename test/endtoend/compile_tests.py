@@ -396,6 +396,24 @@ def check_foreign_recipe(context, folder):
                     "plan.call.*recipe")
 
 
+def check_progress(context, folder):
+    """A terminal shows what is being done, and keeps what others get."""
+    work = context.folder("progress")
+    command = ["encast", "compile", folder, "--target=x86-64-v3", "-o",
+               work / "model.so"]
+    printed, left = context.run_on_terminal(*command)
+    for what in ("reading ", "lowering for x86-64-v3",
+                 "packing encoder.layer.0"):
+        require(f"encast: {what}" in printed, f"no {what}: {printed!r}")
+    elsewhere = context.succeed(*command).stderr.decode()
+
+    def without_time(text):
+        return re.sub(r" in [0-9.]+ s: ", " in S s: ", text)
+
+    require(without_time(left) == without_time(elsewhere),
+            f"a terminal keeps {left!r}, others get {elsewhere!r}")
+
+
 def tests(context):
     folder = random_bert.make(context.folder("compile") / "bert")
     for target in TARGETS:
@@ -428,6 +446,7 @@ def tests(context):
         yield (f"compile/bf16_weights/x86-64-v4/{model}",
                lambda model=model: (require_avx512(), check_bf16_weights(
                    context, MODELS / model, "x86-64-v4"))[1])
+    yield "compile/progress", lambda: check_progress(context, folder)
     yield "compile/listing", lambda: check_listing(context, folder)
     yield "compile/altered_weights", lambda: check_altered_weights(context,
                                                                    folder)

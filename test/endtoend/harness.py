@@ -5,8 +5,11 @@ function without arguments. The function raises Failure, or Skip with a reason;
 a string that it returns is printed (measured numbers).
 """
 
+import contextlib
 import json
+import os
 import pathlib
+import pty
 import re
 import shlex
 import shutil
@@ -85,6 +88,23 @@ class Context:
             stdin=options.pop("stdin", subprocess.DEVNULL),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             timeout=TIMEOUT_SECONDS, **options)
+
+    def run_on_terminal(self, tool, *arguments):
+        """What a tool prints on a terminal, all of it and what is left to see:
+        of each line what stands behind the last return and erasure."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([str(self.bin / tool), *map(str, arguments)],
+                                   stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=theirs)
+        os.close(theirs)
+        printed = b""
+        with contextlib.suppress(OSError):  # nobody writes any more
+            while part := os.read(ours, 4096):
+                printed += part
+        os.close(ours)
+        process.wait(TIMEOUT_SECONDS)
+        text = printed.decode().replace("\r\n", "\n")
+        return text, re.sub(r".*\r\x1b\[K", "", text)
 
     def succeed(self, tool, *arguments, **options):
         """As run(), but raises Failure with the command unless it exits 0."""

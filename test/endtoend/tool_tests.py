@@ -290,6 +290,19 @@ def check_stats(model):
             f"numbers: {stats}")
 
 
+def check_progress(model):
+    """A terminal shows the share that is done, and keeps what others get."""
+    work = model.context.folder("progress")
+    (work / "ids.jsonl").write_bytes(model.lines())
+    printed, left = model.context.run_on_terminal(
+        "encast-run", model.artifact, "--ids", work / "ids.jsonl", "--out",
+        work / "rows.npy")
+    require(re.search(r"encast: 0 of \d+ lines, \d+ %", printed),
+            f"no progress: {printed!r}")
+    require(re.fullmatch(r"encast: \d+ sequences, .*\n", left),
+            f"left on the terminal: {left!r}")
+
+
 def check_huge_page_weights(model):
     """Copies of the weights give the same bits, and inspect knows their size.
     """
@@ -340,7 +353,8 @@ def tests(context):
     checks = {
         "run": check_run, "forms_of_lines": check_forms_of_lines,
         "stdin": check_stdin, "small_memory_cap": check_small_memory_cap,
-        "options": check_options, "stats": check_stats,
+        "options": check_options, "progress": check_progress,
+        "stats": check_stats,
         "huge_page_weights": check_huge_page_weights,
         "places": check_places, "killed": check_killed,
         "limits": check_limits, "environment": check_environment,
