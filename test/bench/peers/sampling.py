@@ -23,6 +23,7 @@ SAMPLE_SECONDS = 0.02
 # Others begin their turn with a run that is not timed, for the engine before
 # has taken caches and clock: a server that is asked again and again is measured.
 LONG_SECONDS = 2
+QUIET_WAIT = 10  # seconds that a long run waits for a quiet machine, at most
 CHOOSING_TOKENS = 2048  # engines choose their variant up to here, padded
 # A peer that takes longer than the best one of its precision by this factor
 # cannot become the best: it gets only the fewest samples.
@@ -119,10 +120,20 @@ class Case:
             torch.close()
         return numpy.load(file)
 
+    def quiet_reading(self, seconds):
+        """The first one that is quiet, or the last within these seconds."""
+        end = time.monotonic() + seconds
+        while True:
+            time.sleep(0.02)  # threads of the engine before stop spinning
+            reading = self.probe.measure()
+            if (time.monotonic() >= end
+                    or self.probe.quietness(reading) >= 1):
+                return reading
+            time.sleep(0.2)
+
     def sample(self, engine):
         result = self.results[engine.name]
-        time.sleep(0.02)  # threads of the engine before stop spinning
-        before = self.probe.measure()
+        before = self.quiet_reading(QUIET_WAIT if result["long"] else 0)
         intruders = machine.Intruders(engine.pid)
         seconds = engine.ask("sample", calls=result["calls"],
                              warm_up=not result["long"])["seconds"]
