@@ -74,6 +74,8 @@ public:
   /// The member, or null if it is absent or null.
   const JsonValue *get(const std::string &field) const;
   bool has(const std::string &field) const { return get(field) != nullptr; }
+  /// Of all members.
+  const std::vector<std::string> &names() const { return object.keys; }
   /// True if the member is there, even as null.
   bool mentions(const std::string &field) const;
 

@@ -71,6 +71,10 @@ const FamilyRow *chooseFamily(JsonFields &config) {
   if (config.has("quantization_config"))
     config.fail("quantization_config",
                 "quantized checkpoints are not supported");
+  if (config.has("transformers_weights"))
+    config.fail("transformers_weights",
+                "weights of another name than model.safetensors are not "
+                "supported");
   if (const JsonValue *pruned = config.get("pruned_heads"))
     if (!pruned->elements.empty())
       config.fail("pruned_heads", "pruned models are not supported");
@@ -109,6 +113,13 @@ bool importHuggingFace(const std::string &folder, const ImportOptions &options,
     return false;
   }
 
+  path = joinPath(transformer, "adapter_config.json");
+  if (fileExists(path)) {
+    error = path + ": marks an adapter beside the model, which is not "
+                   "supported; merge it into the weights";
+    return false;
+  }
+
   CheckpointReader reader(folder);
   std::vector<CheckpointTensor> stored;
   if (!reader.list(chain.transformer, stored, error))
@@ -125,6 +136,12 @@ bool importHuggingFace(const std::string &folder, const ImportOptions &options,
                    ? -1
                    : config.integer("pad_token_id", 0, -1, INT32_MAX);
   if (!config.ok(error) || !family->import(context))
+    return false;
+  if (spec.padId >= spec.vocabulary)
+    config.fail("pad_token_id", "expected an id of the vocabulary, at most " +
+                                    std::to_string(spec.vocabulary - 1) +
+                                    ", but got " + std::to_string(spec.padId));
+  if (!config.ok(error))
     return false;
 
   // The chain is read even if nobody asks for its output: a folder that cannot

@@ -2,6 +2,7 @@
 
 #include "frontends/Models/Metadata.h"
 
+#include <algorithm>
 #include <charconv>
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
@@ -148,6 +149,51 @@ MatrixCount countMatrices(const ModelSpec &spec) {
   return count;
 }
 
+/// Refuses what makes sentence-transformers give other modules anything but the
+/// last hidden state of the model that config.json describes.
+void requireLastHiddenState(JsonFields &transformer) {
+  auto require = [&](const char *field, const std::string &expected,
+                     const std::string &given) {
+    if (given != expected)
+      transformer.fail(field, "expected \"" + expected +
+                                  "\" before other modules, but got " + given);
+  };
+  for (auto [field, expected] :
+       {std::pair("transformer_task", "feature-extraction"),
+        std::pair("module_output_name", "token_embeddings")})
+    require(field, expected, transformer.string(field, expected));
+  if (const JsonValue *modalities = transformer.get("modality_config")) {
+    const JsonValue *text = modalities->find("text");
+    for (auto [field, expected] :
+         {std::pair("method", "forward"),
+          std::pair("method_output_name", "last_hidden_state")}) {
+      const JsonValue *given = text ? text->find(field) : nullptr;
+      bool isString = given && given->is(JsonValue::Kind::String);
+      require("modality_config", expected,
+              isString ? given->string
+              : given  ? given->describe()
+                       : "nothing");
+    }
+  }
+  // These reach from_pretrained, which takes any field of config.json.
+  static constexpr std::string_view harmless[] = {
+      "trust_remote_code",   "revision",
+      "code_revision",       "token",
+      "cache_dir",           "local_files_only",
+      "torch_dtype",         "dtype",
+      "attn_implementation", "device_map",
+      "low_cpu_mem_usage",   "use_safetensors",
+      "add_pooling_layer"};
+  for (const char *field :
+       {"config_args", "config_kwargs", "model_args", "model_kwargs"})
+    if (const JsonValue *given = transformer.get(field))
+      for (const std::string &name : given->keys)
+        if (std::find(std::begin(harmless), std::end(harmless), name) ==
+            std::end(harmless))
+          transformer.fail(field, name + ": fields in place of those of "
+                                         "config.json are not supported");
+}
+
 /// Reads `path` as an object; an empty one if the file does not exist.
 bool readOptional(const std::string &path, JsonValue &document,
                   std::string &error) {
@@ -179,13 +225,8 @@ bool collectMetadata(ImportContext &context, const std::string &folder,
     maxLength = transformer.integer("max_seq_length", 0, 1, INT32_MAX);
   bool hasCase = transformer.has("do_lower_case");
   bool lowerCase = transformer.boolean("do_lower_case", false);
-  std::string transformerTask =
-      transformer.string("transformer_task", "feature-extraction");
-  if (context.chain && transformerTask != "feature-extraction")
-    transformer.fail("transformer_task",
-                     "expected \"feature-extraction\" before other modules, "
-                     "but got \"" +
-                         transformerTask + "\"");
+  if (context.chain)
+    requireLastHiddenState(transformer);
 
   path = joinPath(folder, "config_sentence_transformers.json");
   JsonValue sentenceDocument;

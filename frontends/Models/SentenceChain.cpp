@@ -90,6 +90,14 @@ void readPooling(JsonFields &fields, int64_t &features,
     fields.fail("pooling_mode",
                 "expected one of " + valid + ", but got " + value.describe());
   };
+  for (const std::string &name : fields.names()) {
+    bool known = false;
+    for (const PoolingRow &row : kPooling)
+      known |= name == row.flag;
+    if (!known && startsWith(name, "pooling_mode_") &&
+        fields.boolean(name, false))
+      fields.fail(name, "is not a known way to pool");
+  }
   if (const JsonValue *mode = fields.get("pooling_mode")) {
     if (!mode->is(JsonValue::Kind::Array))
       addByName(*mode);
@@ -154,6 +162,11 @@ void readModule(JsonFields &fields, bool isFirst, SentenceChain &chain,
     fields.fail("path", "expected a path inside the model's folder, but got "
                         "\"" +
                             path + "\"");
+  if (!startsWith(type, "sentence_transformers.") &&
+      !startsWith(type, "pylate."))
+    fields.fail("type", "expected a class of sentence_transformers or pylate, "
+                        "but got \"" +
+                            type + "\"");
   std::string name = type.substr(type.rfind('.') + 1);
   if (isFirst) {
     chain.transformer = path;
@@ -187,8 +200,9 @@ void readModule(JsonFields &fields, bool isFirst, SentenceChain &chain,
                           type + "\"");
 }
 
-/// PyLate normalizes the vectors of tokens without a module for it; folders of
-/// MultiVectorEncoder have one where they want it.
+/// The vectors of tokens are normalized without a module for it, but not in
+/// folders that MultiVectorEncoder has saved: these have one where they want
+/// it.
 bool normalizesTokens(const std::string &folder, const SentenceChain &chain,
                       bool &result, std::string &error) {
   result = false;
@@ -205,7 +219,7 @@ bool normalizesTokens(const std::string &folder, const SentenceChain &chain,
   if (!readJsonFile(path, {}, document, error))
     return false;
   JsonFields fields(document, path);
-  result = fields.string("model_type", "ColBERT") == "ColBERT";
+  result = fields.string("model_type", "") != "MultiVectorEncoder";
   return fields.ok(error);
 }
 
@@ -272,8 +286,8 @@ bool bindSentenceChain(const std::string &folder, const SentenceChain &chain,
       readPooling(fields, features, module);
       if (!fields.boolean("include_prompt", true))
         notes.push_back(path + ": include_prompt: is false, but prompt tokens "
-                               "cannot be told from others in ids: give ids "
-                               "without a prompt");
+                               "cannot be told from others in ids: with a "
+                               "prompt, pool last_hidden_state behind it");
       break;
     case Kind::Dense:
       requireInput(fields, !chain.pools());
@@ -283,6 +297,9 @@ bool bindSentenceChain(const std::string &folder, const SentenceChain &chain,
       requireInput(fields, !chain.pools());
       break;
     case Kind::LayerNorm:
+      if (!chain.pools())
+        fields.fail("dimension",
+                    "a LayerNorm works behind a Pooling, and there is none");
       readLayerNorm(fields, tensors, features, module);
       break;
     }

@@ -131,8 +131,8 @@ TEST_F(Metadata, KeepsPromptsAndLengthOfSentenceTransformers) {
 
 TEST_F(Metadata, SimilarityIsCosineUnlessSaid) {
   model.files["modules.json"] =
-      R"([{"type": "a.Transformer", "path": ""},
-          {"type": "a.Pooling", "path": "1_Pooling"}])";
+      R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+          {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}])";
   model.files["1_Pooling/config.json"] = "{}";
   EXPECT_TRUE(has(R"("similarity":"cosine")"));
   model.files["config_sentence_transformers.json"] =
@@ -164,14 +164,39 @@ TEST_F(Metadata, RefusesMalformedSideFiles) {
   }
 }
 
-TEST_F(Metadata, RefusesAnotherTransformerTaskBeforePooling) {
+TEST_F(Metadata, OtherModulesReadTheLastHiddenStateOfTheModelThatStandsThere) {
   model.files["modules.json"] =
-      R"([{"type": "a.Transformer", "path": ""},
-          {"type": "a.Pooling", "path": "1_Pooling"}])";
+      R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+          {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}])";
   model.files["1_Pooling/config.json"] = "{}";
+  for (const auto &[text, expected] :
+       std::vector<std::pair<std::string, std::string>>{
+           {R"({"transformer_task": "fill-mask"})",
+            "transformer_task: expected \"feature-extraction\""},
+           {R"({"module_output_name": "sentence_embedding"})",
+            "module_output_name: expected \"token_embeddings\""},
+           {R"({"modality_config": {"text": {"method": "forward",
+                "method_output_name": ["hidden_states", 1]}}})",
+            "modality_config: expected \"last_hidden_state\""},
+           {R"({"modality_config": {"image": {}}})",
+            "modality_config: expected \"forward\""},
+           {R"({"config_args": {"num_hidden_layers": 1}})",
+            "config_args: num_hidden_layers: "},
+           {R"({"config_kwargs": {"hidden_act": "relu"}})",
+            "config_kwargs: hidden_act: "},
+           {R"({"model_args": {"hidden_act": "relu"}})",
+            "model_args: hidden_act: "}}) {
+    model.files["sentence_bert_config.json"] = text;
+    EXPECT_TRUE(refuses("sentence_bert_config.json: " + expected)) << error;
+  }
   model.files["sentence_bert_config.json"] =
-      R"({"transformer_task": "fill-mask"})";
-  EXPECT_TRUE(refuses("transformer_task: expected \"feature-extraction\""));
+      R"({"transformer_task": "feature-extraction",
+          "module_output_name": "token_embeddings",
+          "modality_config": {"text": {"method": "forward",
+                              "method_output_name": "last_hidden_state"}},
+          "config_args": {"trust_remote_code": true},
+          "model_kwargs": {"torch_dtype": "bfloat16"}})";
+  EXPECT_TRUE(has(R"("similarity":"cosine")"));
 }
 
 TEST_F(Metadata, ReadsTheLicenceOfTheModelCard) {

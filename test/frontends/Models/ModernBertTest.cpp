@@ -339,9 +339,9 @@ TEST(ModernBert, TakesAFolderOfSentenceTransformers) {
   // Left over from training; the head's tensors are gone.
   model.config["architectures"] = "[\"ModernBertForMaskedLM\"]";
   model.files["modules.json"] =
-      R"([{"type": "a.Transformer", "path": ""},
-          {"type": "a.Pooling", "path": "1_Pooling"},
-          {"type": "a.Normalize", "path": "2_Normalize"}])";
+      R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+          {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+          {"type": "sentence_transformers.models.Normalize", "path": "2_Normalize"}])";
   model.files["1_Pooling/config.json"] =
       R"({"pooling_mode_cls_token": true, "word_embedding_dimension": 8})";
   Import result = import(model);

@@ -342,11 +342,12 @@ TEST_F(SentenceChain, TokensAreNormalizedAsPyLateDoesOrAsTheFolderSays) {
     return spec.sentence.size();
   };
   EXPECT_EQ(kinds("ColBERT"), 2u);
+  EXPECT_EQ(kinds("SentenceTransformer"), 2u); // what PyLate writes by now
   EXPECT_EQ(kinds("MultiVectorEncoder"), 1u);
   model.files["modules.json"].insert(
       model.files["modules.json"].size() - 1,
-      R"(,{"path": "3_Mask", "type": "a.MultiVectorMask"},
-          {"path": "4_Normalize", "type": "a.Normalize"})");
+      R"(,{"path": "3_Mask", "type": "sentence_transformers.models.MultiVectorMask"},
+          {"path": "4_Normalize", "type": "sentence_transformers.models.Normalize"})");
   model.files["4_Normalize/config.json"] =
       R"({"module_input_name": "token_embeddings"})";
   for (const char *type : {"MultiVectorEncoder", "ColBERT"}) {
@@ -372,7 +373,8 @@ TEST_F(SentenceChain, RefusesATokenChainThatReadsAnotherVector) {
   EXPECT_TRUE(refuses("module_input_name: expected \"token_embeddings\" in a "
                       "chain without a Pooling, but got "
                       "\"sentence_embedding\""));
-  setModules({{"a.Dense", "1_Dense"}, {"a.Pooling", "2_Pooling"}});
+  setModules({{"sentence_transformers.models.Dense", "1_Dense"},
+              {"sentence_transformers.models.Pooling", "2_Pooling"}});
   EXPECT_TRUE(refuses("expected nothing that works on every token before a "
                       "Pooling"));
 }
@@ -413,14 +415,46 @@ TEST_F(SentenceChain, AStanfordProjectionBesideAChainIsNotMeant) {
   EXPECT_TRUE(import()) << error;
 }
 
+TEST_F(SentenceChain, RefusesModulesOfOtherCode) {
+  for (const char *type : {"my_pooling.Pooling", "Pooling", "x.pylate.Dense"}) {
+    setModules({{type, "1_Pooling"}});
+    EXPECT_TRUE(refuses("modules.json: module 1: type: expected a class of "
+                        "sentence_transformers or pylate, but got \"" +
+                        std::string(type) + "\""))
+        << error;
+  }
+}
+
+TEST_F(SentenceChain, RefusesUnknownWaysToPool) {
+  EXPECT_EQ(modes(R"({"pooling_mode_attention": false})"),
+            Modes{PoolingMode::Mean});
+  setPooling(R"({"pooling_mode_attention": true})");
+  EXPECT_TRUE(refuses("1_Pooling/config.json: pooling_mode_attention: is not a "
+                      "known way to pool"));
+}
+
+TEST_F(SentenceChain, RefusesALayerNormOfTokens) {
+  setModules({{"sentence_transformers.models.LayerNorm", "1_LayerNorm"}});
+  model.files["1_LayerNorm/config.json"] = R"({"dimension": 8})";
+  model.files["1_LayerNorm/model.safetensors"] = safeTensorsBytes(
+      {{"norm.weight", {"F32", {8}, ""}}, {"norm.bias", {"F32", {8}, ""}}});
+  EXPECT_TRUE(refuses("a LayerNorm works behind a Pooling, and there is none"));
+}
+
+TEST_F(SentenceChain, RefusesAnAdapterBesideTheModel) {
+  model.files["adapter_config.json"] = "{}";
+  EXPECT_TRUE(refuses("adapter_config.json: marks an adapter"));
+}
+
 TEST_F(SentenceChain, RefusesUnknownOrMisplacedModules) {
   setModules({{"sentence_transformers.models.CNN", "1_CNN"}});
   EXPECT_TRUE(refuses("modules.json: module 1: type: expected Pooling, Dense, "
                       "Normalize, LayerNorm or Dropout, but got "
                       "\"sentence_transformers.models.CNN\""));
-  setModules({{"a.Pooling", "1_Pooling"}, {"a.Pooling", "1_Pooling"}});
+  setModules({{"sentence_transformers.models.Pooling", "1_Pooling"},
+              {"sentence_transformers.models.Pooling", "1_Pooling"}});
   EXPECT_TRUE(refuses("expected one Pooling, but got a second"));
-  setModules({{"a.Pooling", "../1_Pooling"}});
+  setModules({{"sentence_transformers.models.Pooling", "../1_Pooling"}});
   EXPECT_TRUE(refuses("module 1: path: expected a path inside"));
   model.files["modules.json"] = "[]";
   EXPECT_TRUE(refuses("modules.json: expected an array of modules"));
@@ -428,7 +462,8 @@ TEST_F(SentenceChain, RefusesUnknownOrMisplacedModules) {
   EXPECT_TRUE(refuses("modules.json: expected an array of modules"));
   model.files["modules.json"] = "[3]";
   EXPECT_TRUE(refuses("modules.json: module 0: expected an object"));
-  model.files["modules.json"] = R"([{"type": "a.WordEmbeddings"}])";
+  model.files["modules.json"] =
+      R"([{"type": "sentence_transformers.models.WordEmbeddings"}])";
   EXPECT_TRUE(refuses("expected a Transformer first"));
 }
 
