@@ -16,8 +16,10 @@
 #include "frontends/BuildEncoder.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include <chrono>
@@ -45,7 +47,7 @@ public:
   bool run();
 
 private:
-  const CompileOptions &options;
+  CompileOptions options;
   MLIRContext context;
   DiagnosticPrinter printer;
   std::vector<Variant> variants;
@@ -74,6 +76,11 @@ private:
 
 /// Reads the model folder into one module per target.
 bool Compilation::import() {
+  if (!options.weightsRoot.empty()) {
+    reportError("--weights-root says where the weights of a printed stage are; "
+                "a model folder has its own");
+    return false;
+  }
   ImportOptions import;
   import.outputs = options.outputs;
   import.task = options.task;
@@ -106,6 +113,32 @@ static void nameLocations(ModuleOp module) {
   });
 }
 
+/// Levels of brackets in a printed stage. What reads it calls itself for each;
+/// a stage that encast prints has a dozen.
+static constexpr int kMostBrackets = 256;
+
+/// Whether no part of the text, but for strings and comments, stands in more
+/// brackets.
+static bool nestsLittle(StringRef text) {
+  int level = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '"') {
+      for (++i; i < text.size() && text[i] != '"'; ++i)
+        i += text[i] == '\\';
+    } else if (text.substr(i).starts_with("//")) {
+      i = std::min(text.find('\n', i), text.size());
+    } else if (StringRef("([{<").contains(c)) {
+      if (++level > kMostBrackets)
+        return false;
+    } else if (StringRef(")]}").contains(c) ||
+               (c == '>' && (i == 0 || text[i - 1] != '-'))) {
+      level = std::max(level - 1, 0);
+    }
+  }
+  return true;
+}
+
 /// Reads a printed stage.
 bool Compilation::parse() {
   if (!options.outputs.empty() || !options.task.empty()) {
@@ -113,8 +146,27 @@ bool Compilation::parse() {
                 "a printed stage has its outputs");
     return false;
   }
+  if (options.allowUnused) {
+    reportError("--allow-unused is about a model folder; a printed stage has "
+                "chosen its tensors");
+    return false;
+  }
+  showProgress("reading " + options.model);
+  auto text = llvm::MemoryBuffer::getFile(options.model);
+  if (!text) {
+    reportError(options.model +
+                ": cannot be read: " + text.getError().message());
+    return false;
+  }
+  if (!nestsLittle((*text)->getBuffer())) {
+    reportError(options.model + ": has more than " + Twine(kMostBrackets) +
+                " levels of brackets");
+    return false;
+  }
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(*text), llvm::SMLoc());
   ParserConfig config(&context, /*verifyAfterParse=*/false);
-  OwningOpRef<ModuleOp> top = parseSourceFile<ModuleOp>(options.model, config);
+  OwningOpRef<ModuleOp> top = parseSourceFile<ModuleOp>(sources, config);
   if (!top)
     return false; // Diagnosed by the parser.
   nameLocations(*top);
@@ -167,9 +219,13 @@ bool Compilation::chooseTargets(std::vector<TargetCpu> &targets) {
     reportError("--target: " + error);
     return false;
   }
-  if (options.stage == Stage::Encoder && !names.empty())
+  // By their own names: `host` is another CPU elsewhere.
+  if (options.stage == Stage::Encoder && !names.empty()) {
+    auto resolved = llvm::map_range(
+        targets, [](const TargetCpu &target) { return target.name; });
     module->setAttr(encoder::kTargetsAttrName,
-                    StringAttr::get(&context, names));
+                    StringAttr::get(&context, llvm::join(resolved, ",")));
+  }
   return true;
 }
 
@@ -214,17 +270,43 @@ bool Compilation::print(raw_ostream &out) {
   return true;
 }
 
-/// Whether `file` is no description that stands in the model folder.
+/// Whether `file` stands in `folder` or below.
+static bool isBelow(StringRef file, StringRef folder) {
+  namespace path = llvm::sys::path;
+  llvm::SmallString<128> place, root;
+  StringRef parent = path::parent_path(file);
+  if (llvm::sys::fs::real_path(parent.empty() ? "." : parent, place) ||
+      llvm::sys::fs::real_path(folder, root))
+    return false;
+  place += "/";
+  root += "/";
+  return place.str().starts_with(root);
+}
+
+/// Whether nothing that belongs to the model would be written over: what was
+/// read, and all in the folders of model and weights that is not called like
+/// something that encast makes.
 bool Compilation::mayWrite(StringRef file) {
   namespace fs = llvm::sys::fs;
-  llvm::SmallString<128> place, folder;
-  bool isOfModel = llvm::sys::path::extension(file) == ".json" &&
-                   !fs::real_path(file, place) &&
-                   !fs::real_path(options.model, folder) &&
-                   StringRef(place).starts_with((folder + "/").str());
-  if (isOfModel)
+  if (!fs::exists(file))
+    return true;
+  bool isRead = fs::equivalent(file, options.model);
+  for (Variant &variant : variants)
+    for (auto source : variant.module->getOps<encoder::SourceOp>()) {
+      llvm::SmallString<128> read(weightsRoot);
+      llvm::sys::path::append(read, source.getPath());
+      isRead |= fs::equivalent(file, read);
+    }
+  StringRef extension = llvm::sys::path::extension(file);
+  bool looksMade =
+      extension == ".so" || extension == ".weights" || extension == ".mlir";
+  bool isOfModel = !looksMade &&
+                   (fs::is_directory(options.model) || // else it is a stage
+                    !options.weightsRoot.empty()) &&
+                   isBelow(file, weightsRoot);
+  if (isRead || isOfModel)
     reportError(file + ": is a file of the model");
-  return !isOfModel;
+  return !isRead && !isOfModel;
 }
 
 /// Prints to stdout or to a file.
@@ -249,11 +331,18 @@ bool Compilation::print() {
 bool Compilation::placeWeights(std::string &file) {
   namespace path = llvm::sys::path;
   StringRef folder = path::parent_path(options.output);
+  auto isFolder = [&](StringRef other) {
+    return other == folder ||
+           llvm::sys::fs::equivalent(folder.empty() ? "." : folder,
+                                     other.empty() ? "." : other);
+  };
   file = options.weightsFile;
   if (file == "file") // What no other artifact in the folder takes.
     file = path::filename(options.output).str() + ".weights";
-  if (file.empty() || path::parent_path(file) == folder)
+  if (file.empty())
     return true;
+  if (!path::parent_path(file).empty() && isFolder(path::parent_path(file)))
+    file = path::filename(file).str();
   if (!path::parent_path(file).empty()) {
     reportError("--weights: " + file + " is not in the folder of " +
                 options.output);
@@ -277,16 +366,8 @@ bool Compilation::write() {
     return false;
   CheckpointSource source(weightsRoot);
   for (ModuleOp module : modules)
-    for (auto file : module.getOps<encoder::SourceOp>()) {
+    for (auto file : module.getOps<encoder::SourceOp>())
       source.expect(file.getPath().str(), file.getSha256().str());
-      llvm::SmallString<128> read(weightsRoot);
-      llvm::sys::path::append(read, file.getPath());
-      for (StringRef written : {options.output, weightsFile})
-        if (llvm::sys::fs::equivalent(written, read)) {
-          reportError(written + ": is a file of the checkpoint");
-          return false;
-        }
-    }
   std::string error;
   if (!writeArtifact(model, source, options.output, weightsFile, error)) {
     reportError(error);
@@ -370,11 +451,20 @@ bool Compilation::run() {
       return false;
   if (!mayWrite(options.output))
     return false;
+  // A link stays, and what it leads to is written.
+  llvm::SmallString<128> place;
+  if (llvm::sys::fs::is_symlink_file(options.output) &&
+      !llvm::sys::fs::real_path(options.output, place))
+    options.output = place.str().str();
+  if (!mayWrite(options.output))
+    return false;
   return options.stage == Stage::So ? write() : print();
 }
 
 } // namespace
 
 bool encast::compile(const CompileOptions &options) {
-  return Compilation(options).run();
+  bool done = Compilation(options).run();
+  clearProgress();
+  return done;
 }

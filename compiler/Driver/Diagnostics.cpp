@@ -45,8 +45,7 @@ static std::string lineOf(const std::string &text) {
   return line;
 }
 
-/// Takes the progress off the terminal.
-static void clearProgress() {
+void encast::clearProgress() {
   if (progressIsShown)
     llvm::errs() << "\r\x1b[K";
   progressIsShown = false;
@@ -77,6 +76,7 @@ void encast::reportNote(const llvm::Twine &message) {
 void encast::reportSummary(const llvm::Twine &message) { printLine(message); }
 
 bool encast::writeToStdout(llvm::StringRef text) {
+  clearProgress();
   llvm::raw_fd_ostream &out = llvm::outs();
   out << text;
   out.flush();

@@ -17,6 +17,8 @@ void reportSummary(const llvm::Twine &message);
 /// Shows `encast: what` on a terminal, until something else is printed or
 /// shown; nothing where stderr is no terminal. Not thread safe.
 void showProgress(const llvm::Twine &what);
+/// Takes what showProgress shows off the terminal.
+void clearProgress();
 /// Prints `text` to stdout; reports an error and returns false if it does not
 /// get there.
 bool writeToStdout(llvm::StringRef text);

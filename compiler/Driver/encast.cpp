@@ -3,6 +3,7 @@
 #include "encast.h"
 #include "compiler/Driver/Compile.h"
 #include "compiler/Driver/Diagnostics.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 #include <csignal>
@@ -135,12 +136,21 @@ CompileOptions parseOptions(int argc, char **argv) {
   table.push_back({});
   CompileOptions options;
   opterr = 0;
+  unsetenv("POSIXLY_CORRECT"); // options may stand behind MODEL
   for (int id;
        (id = getopt_long(argc, argv, "o:h", table.data(), nullptr)) != -1;) {
-    if (id == '?')
+    if (id == '?') {
+      // Of several letters behind a dash the next one is not known yet.
+      bool isLetter =
+          optopt && llvm::none_of(kOptions, [](const OptionRow &row) {
+            return row.id == optopt;
+          });
+      std::string given = isLetter ? std::string("-") + char(optopt)
+                                   : std::string(argv[optind - 1]);
       fail(
-          "command line: option '" + llvm::Twine(argv[optind - 1]) +
+          "command line: option '" + given +
           "' is unknown, or has a value too few or too many; usage: " + kUsage);
+    }
     std::string value = optarg ? optarg : "";
     if (optarg && value.empty())
       fail("command line: an option has an empty value, '" +
@@ -156,6 +166,8 @@ CompileOptions parseOptions(int argc, char **argv) {
     fail("command line: expected one MODEL, but got " + llvm::Twine(names - 1) +
          "; usage: " + kUsage);
   options.model = argv[optind + 1];
+  if (!options.weightsFile.empty() && options.stage != Stage::So)
+    fail("--weights is about an artifact, which --emit does not write");
   if (options.output.empty() && options.stage == Stage::So)
     fail("command line: -o is required; usage: " + llvm::Twine(kUsage));
   return options;

@@ -283,8 +283,9 @@ def check_paths(context, folder):
     for options in (["-o", weights], ["-o", folder / "m.so",
                                       "--weights=model.safetensors"]):
         require_refused(context.run("encast", "compile", folder, *options),
-                        f"{weights}: is a file of the checkpoint")
+                        f"{weights}: is a file of the model")
     require(weights.read_bytes() == before, "the checkpoint changed")
+    check_files_of_the_model(context, folder)
     pipe = work / "pipe"
     os.mkfifo(pipe)
     for options in ([], ["--emit=encoder"]):
@@ -298,6 +299,58 @@ def check_paths(context, folder):
                         work / ("m" * 255), *options)
 
 
+def check_files_of_the_model(context, folder):
+    """No file of the model is written over, whatever leads to it, and no
+    stage by what is made of it; what encast made itself is replaced."""
+    work = context.folder("kept")
+    model = shutil.copytree(folder, work / "model")
+    (model / "2_Other").mkdir()
+    (model / "2_Other" / "other.bin").write_text("other")
+    cache = work / "snapshot"  # as hubs lay out their cache
+    cache.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (cache / name).symlink_to(folder / name)
+    stage = work / "stage.mlir"
+    context.succeed("encast", "compile", model, "--emit=kernel", "-o", stage)
+
+    def contents():
+        return {path: path.read_bytes() for path in
+                [*work.rglob("*"), *folder.rglob("*")] if path.is_file()}
+
+    before = contents()
+    resumed = [stage, f"--weights-root={model}"]
+    for command in (
+            [model, "--emit=kernel", "-o", model / "model.safetensors"],
+            [model, "-o", model / "2_Other" / "other.bin"],
+            [cache, "-o", cache / "config.json"],
+            [*resumed, "-o", stage], [*resumed, "-o", model / "config.json"],
+            [*resumed, "-o", model / "m.so", "--weights=model.safetensors"]):
+        require_refused(context.run("encast", "compile", *command),
+                        ": is a file of the model")
+        require(contents() == before, f"something changed: {command}")
+    for _ in range(2):
+        context.succeed("encast", "compile", model, "-o", model / "m.so",
+                        "--weights=m.weights")
+    link = work / "link.so"
+    link.symlink_to(work / "target.so")
+    (work / "target.so").touch()
+    context.succeed("encast", "compile", model, "-o", link,
+                    f"--weights={work}/w")
+    require(link.is_symlink() and (work / "target.so").stat().st_size > 0
+            and (work / "w").exists(), "the link was replaced")
+
+
+def check_nesting(context):
+    """A stage of many brackets is refused before anything follows them."""
+    file = context.folder("nesting") / "deep.mlir"
+    for text in ("module attributes {a = " + "[" * 300000,
+                 "module {" * 300000, "module attributes {a = " + "tuple<" * 999):
+        file.write_text(text)
+        require_refused(context.run("encast", "compile", file, "-o",
+                                    file.with_suffix(".so")),
+                        r"deep\.mlir: has more than 256 levels of brackets")
+
+
 COMMAND_LINES = [
     ([], "command"),
     (["--fast-math"], "--fast-math"),
@@ -306,6 +359,8 @@ COMMAND_LINES = [
     (["compile", "a", "-o"], "-o"),
     (["compile", "a"], "-o is required"),
     (["compile", "a", "-o", "m.so", "--target="], "--target="),
+    (["compile", "a", "-o", "m.so", "-O3"], "'-O'"),
+    (["compile", "a", "--emit=kernel", "--weights=w"], "--weights"),
     (["compile", "a", "-o", "m.so", "--allow-unused=3"], "--allow-unused=3"),
 ]
 
@@ -401,6 +456,9 @@ def check_progress(context, folder):
     work = context.folder("progress")
     command = ["encast", "compile", folder, "--target=x86-64-v3", "-o",
                work / "model.so"]
+    _, left = context.run_on_terminal(*command[:3], "--emit=encoder", "-o",
+                                      work / "stage.mlir")
+    require(left == "", f"a terminal keeps {left!r}")
     printed, left = context.run_on_terminal(*command)
     for what in ("reading ", "lowering for x86-64-v3",
                  "packing encoder.layer.0"):
@@ -453,6 +511,7 @@ def tests(context):
     for refusal in REFUSALS:
         yield (f"compile/refuses/{refusal.name}",
                lambda refusal=refusal: check_refusal(context, refusal))
+    yield "compile/refuses/nesting", lambda: check_nesting(context)
     yield "compile/refuses/command_lines", lambda: check_command_lines(context)
     yield "compile/refuses/foreign_recipe", lambda: check_foreign_recipe(
         context, folder)
