@@ -260,8 +260,11 @@ ENCAST_API encast_status encast_memory_available(int64_t *bytes,
  * Maps and touches the arena for runs of up to T tokens in B sequences with
  * these outputs (as above); a second call replaces the first. The first one of
  * a model also reads its weights into the page tables. A session that never
- * reserved returns TOO_SMALL from encast_run.
+ * reserved returns TOO_SMALL from encast_run, and so does one whose last call
+ * ended in OUT_OF_MEMORY: there is not room for two arenas. Other errors leave
+ * the arena that there was.
  * Errors: MEMORY_CAP (with needed and allowed bytes), OUT_OF_MEMORY, BAD_SHAPE,
+ * UNKNOWN_NAME, INVALID_ARGUMENT (memory that is not aligned, from the caller),
  * BUSY.
  */
 ENCAST_API encast_status encast_session_reserve(encast_session *session,
@@ -270,6 +273,7 @@ ENCAST_API encast_status encast_session_reserve(encast_session *session,
                                                 uint64_t outputs,
                                                 encast_error *error);
 
+/* clang-format off */
 /*
  * Named input; data belongs to the caller. All are int64:
  *   ids             [T]      token ids of all sequences, back to back
@@ -279,11 +283,14 @@ ENCAST_API encast_status encast_session_reserve(encast_session *session,
  *   token_type_ids  [T]      optional: zeros
  *   attended_length [B]      optional: how many ids of each sequence, from its
  *                            first, are attended: at least one; all of them,
- * but for models whose info says otherwise. The others have rows and attend,
- * and nothing attends to them rows            [R]      optional, R <= T: the
- * token rows, counted over the batch, for which per-token outputs are computed
+ *                            but for models whose info says otherwise. The
+ *                            others have rows and attend, and nothing attends
+ *                            to them
+ *   rows            [R]      optional, R <= T: the token rows, counted over the
+ *                            batch, for which per-token outputs are computed
  * No sequence (count 0 of ids, offsets = {0}) is valid and writes nothing.
  */
+/* clang-format on */
 typedef struct encast_input {
   size_t size;
   const char *name;
@@ -304,9 +311,10 @@ typedef struct encast_output {
  * Runs the model and writes the outputs asked, and computes nothing that only
  * other outputs need. Allocates nothing. After an error or cancel the outputs'
  * contents are unspecified and the session is usable.
- * Errors: BUSY, UNKNOWN_NAME, BAD_SHAPE, TOKEN_OUT_OF_RANGE, SEQUENCE_TOO_LONG,
- * TOO_SMALL, CANCELLED, NOT_FINITE. A run on AMX tiles leaves those of the
- * calling thread released.
+ * Errors: BUSY, INVALID_ARGUMENT (ids are missing, an input stands twice),
+ * UNKNOWN_NAME, BAD_SHAPE, TOKEN_OUT_OF_RANGE, SEQUENCE_TOO_LONG, TOO_SMALL,
+ * CANCELLED, NOT_FINITE. A run on AMX tiles leaves those of the calling thread
+ * released.
  */
 ENCAST_API encast_status encast_run(encast_session *session,
                                     const encast_input *inputs,

@@ -63,6 +63,7 @@ std::string CommandLine::parse(int argc, char **argv) const {
   table.push_back({"help", no_argument, nullptr, isHelp});
   table.push_back({});
   opterr = 0;
+  unsetenv("POSIXLY_CORRECT"); // options may stand behind MODEL
   int index = 0;
   for (int kind;
        (kind = getopt_long(argc, argv, "h", table.data(), &index)) != -1;) {
@@ -71,9 +72,14 @@ std::string CommandLine::parse(int argc, char **argv) const {
                   "\nAn artifact is code: load only what you trust.\n");
       exit(0);
     }
-    if (kind != isOption)
-      failFor("option '" + std::string(argv[optind - 1]) +
+    if (kind != isOption) {
+      // Of several letters behind a dash the next one is not known yet.
+      bool isLetter = optopt && optopt != isOption && optopt != isHelp;
+      failFor("option '" +
+              (isLetter ? std::string("-") + char(optopt)
+                        : std::string(argv[optind - 1])) +
               "' is unknown or lacks its value");
+    }
     options[index].take(optarg);
   }
   if (argc - optind != 1)

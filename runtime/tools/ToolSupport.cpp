@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <new>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +26,10 @@ static std::string descriptorPath(int descriptor) {
 }
 
 void printLine(const char *severity, const std::string &message) {
+  printSummary(severity + (": " + message));
+}
+
+void printSummary(const std::string &message) {
   std::string line;
   for (unsigned char c : message) {
     constexpr const char *digits = "0123456789abcdef";
@@ -34,7 +39,7 @@ void printLine(const char *severity, const std::string &message) {
       line += c;
   }
   clearProgress();
-  fprintf(stderr, "encast: %s: %s\n", severity, line.c_str());
+  fprintf(stderr, "encast: %s\n", line.c_str());
 }
 
 static bool progressIsShown = false;
@@ -102,6 +107,20 @@ std::string text(const char *format, ...) {
   return result;
 }
 
+std::string validUtf8(const std::string &value) {
+  rapidjson::StringStream source(value.c_str());
+  rapidjson::StringBuffer unused;
+  while (source.Peek())
+    if (!rapidjson::UTF8<>::Validate(source, unused)) {
+      std::string ascii = value;
+      for (char &c : ascii)
+        if (static_cast<unsigned char>(c) >= 0x80)
+          c = '?';
+      return ascii;
+    }
+  return value;
+}
+
 void printOutput(const std::string &text) {
   if (fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
       fflush(stdout))
@@ -125,8 +144,30 @@ template <typename Make> void OutputFile::makeTemporary(Make make) {
   unfinishedFiles().push_back(temporary);
 }
 
-OutputFile::OutputFile(const std::string &path)
-    : path(path), folder(path, 0, path.rfind('/') + 1) {
+bool isSameFile(const std::string &one, const std::string &other) {
+  auto place = [](const std::string &file) {
+    std::error_code unknown; // then the name itself counts
+    auto path = std::filesystem::weakly_canonical(
+        std::filesystem::absolute(file, unknown), unknown);
+    return unknown ? std::filesystem::path(file) : path;
+  };
+  std::error_code missing;
+  return !one.empty() && !other.empty() &&
+         (place(one) == place(other) ||
+          std::filesystem::equivalent(one, other, missing));
+}
+
+/// Where a link leads, so that the link stays; the path of anything else.
+static std::string throughLinks(const std::string &path) {
+  std::error_code none;
+  if (!std::filesystem::is_symlink(path, none))
+    return path;
+  auto place = std::filesystem::canonical(path, none);
+  return none ? path : place.string();
+}
+
+OutputFile::OutputFile(const std::string &given)
+    : path(throughLinks(given)), folder(path, 0, path.rfind('/') + 1) {
   // The rename would replace a device or a pipe.
   struct stat status;
   if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
@@ -157,7 +198,7 @@ void OutputFile::write(const void *bytes, size_t size) {
     failTo("write");
 }
 
-void OutputFile::commit() {
+void OutputFile::finish() {
   if (fflush(file))
     failTo("write");
   if (temporary.empty()) {
@@ -169,7 +210,14 @@ void OutputFile::commit() {
   }
   int failed = fclose(file);
   file = nullptr;
-  if (failed || rename(temporary.c_str(), path.c_str()))
+  if (failed)
+    failTo("write");
+}
+
+void OutputFile::commit() {
+  if (file)
+    finish();
+  if (rename(temporary.c_str(), path.c_str()))
     failTo("write");
 }
 
@@ -178,8 +226,13 @@ Model openModel(const ModelOptions &given) {
   options.size = sizeof(options);
   options.variant = given.variant.empty() ? nullptr : given.variant.c_str();
   options.huge_page_weights = given.hugePageWeights;
-  // Without a callback the library prints what ENCAST_LOG asks for.
-  options.log = getenv("ENCAST_LOG") ? nullptr : printLog;
+  // Without a callback the library prints what ENCAST_LOG asks for, which is
+  // nothing if it names no level.
+  const char *level = getenv("ENCAST_LOG");
+  bool isLevel = false;
+  for (const char *known : {"error", "warning", "info"})
+    isLevel |= level && !strcmp(level, known);
+  options.log = isLevel ? nullptr : printLog;
   encast_model *model = nullptr;
   encast_error error = ENCAST_ERROR_INIT;
   if (encast_model_open(given.path.c_str(), &options, &model, &error) !=

@@ -29,6 +29,8 @@ void prepareProcess();
 /// outputs may hold any character: those that would move the cursor are printed
 /// as \xNN.
 void printLine(const char *severity, const std::string &message);
+/// The same without a severity: what was done.
+void printSummary(const std::string &message);
 /// Shows `encast: WHAT` on a terminal, until something else is printed; nothing
 /// where standard error is no terminal.
 void showProgress(const std::string &what);
@@ -51,6 +53,10 @@ void printOutput(const std::string &text);
 
 /// What printf would print.
 __attribute__((format(printf, 1, 2))) std::string text(const char *format, ...);
+
+/// The value, or with ? for all that is not ASCII if it is not UTF-8: names of
+/// files and strings of foreign artifacts may be anything, JSON may not.
+std::string validUtf8(const std::string &value);
 
 /// JSON text, built member by member.
 class JsonWriter : public rapidjson::PrettyWriter<rapidjson::StringBuffer> {
@@ -80,18 +86,25 @@ private:
   rapidjson::StringBuffer buffer;
 };
 
+/// Whether two paths mean one file, or would if there were one.
+bool isSameFile(const std::string &one, const std::string &other);
+
 /// A file that appears under its name only after commit().
 class OutputFile {
 public:
-  /// Opens a file without a name in the folder of `path`: a process that is
-  /// killed leaves nothing. Where the file system has no such files, it is a
-  /// temporary one. Fails for a path that exists and is no regular file.
+  /// Opens a file without a name in the folder of `path`, or of what it leads
+  /// to if it is a link: a process that is killed leaves nothing. Where the
+  /// file system has no such files, it is a temporary one. Fails for a path
+  /// that exists and is no regular file.
   explicit OutputFile(const std::string &path);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;
   OutputFile &operator=(const OutputFile &) = delete;
   void write(const void *bytes, size_t size);
   void write(const std::string &text) { write(text.data(), text.size()); }
+  /// Writes what is left and gives it a temporary name.
+  void finish();
+  /// Gives the file its name, behind finish().
   void commit();
 
 private:

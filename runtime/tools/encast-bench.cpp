@@ -55,6 +55,8 @@ Options parseOptions(int argc, char **argv) {
   options.path = line.parse(argc, argv);
   if (lengths.empty())
     line.failFor("--lengths is needed");
+  if (isSameFile(options.path, options.json))
+    fail("command line: MODEL and --json name the same file, " + options.json);
   options.lengths = parseLengths(lengths);
   return options;
 }
@@ -384,7 +386,7 @@ std::string resultJson(const Options &options, const Measurement &measured,
   JsonWriter json;
   json.StartObject();
   json.integer("schema", 1);
-  json.string("model", options.path.c_str());
+  json.string("model", validUtf8(options.path).c_str());
   json.string("artifact_id", info.artifact_id);
   json.string("variant", info.variant);
   json.integer("threads", measured.cases[0]->threads);
@@ -427,8 +429,10 @@ int main(int argc, char **argv) {
   measured.measure(measured.cases[0]->threads);
   if (file) {
     file->write(resultJson(options, measured, info));
-    file->commit();
+    file->finish();
   }
   printOutput(resultText(options, measured, info));
+  if (file)
+    file->commit();
   return 0;
 }

@@ -433,8 +433,6 @@ public:
   }
 
 private:
-  using Encoding = rapidjson::UTF8<>;
-
   void string(const char *name, const std::string &value) {
     json.string(name, validUtf8(value).c_str());
   }
@@ -444,20 +442,6 @@ private:
     for (const std::string &value : values)
       json.String(validUtf8(value).c_str());
     json.EndArray();
-  }
-  /// Strings of a foreign artifact may be anything; JSON may not.
-  static std::string validUtf8(const std::string &value) {
-    rapidjson::StringStream source(value.c_str());
-    rapidjson::StringBuffer unused;
-    while (source.Peek())
-      if (!Encoding::Validate(source, unused)) {
-        std::string ascii = value;
-        for (char &c : ascii)
-          if (static_cast<unsigned char>(c) >= 0x80)
-            c = '?';
-        return ascii;
-      }
-    return value;
   }
 
   void writeModel() {
@@ -600,9 +584,8 @@ int main(int argc, char **argv) {
     artifact.verify();
   printOutput(asJson ? JsonText(artifact).make() : artifactText(artifact));
   if (verifies)
-    fprintf(stderr,
-            "encast: %s: code, tables and %" PRIu64
-            " blobs of weights match their hashes\n",
-            artifact.path.c_str(), artifact.view->blobs.count);
+    printSummary(artifact.path + ": code, tables and " +
+                 std::to_string(artifact.view->blobs.count) +
+                 " blobs of weights match their hashes");
   return 0;
 }

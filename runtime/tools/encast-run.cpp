@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 #include <unistd.h>
 
@@ -36,14 +35,17 @@ Options parseOptions(int argc, char **argv) {
   options.path = line.parse(argc, argv);
   if (options.ids.empty() || options.out.empty())
     line.failFor("--ids and --out are needed");
-  auto place = [](const std::string &file) {
-    std::error_code unknown; // then the name itself counts
-    auto path = std::filesystem::weakly_canonical(
-        std::filesystem::absolute(file, unknown), unknown);
-    return unknown ? std::filesystem::path(file) : path;
-  };
-  if (!options.stats.empty() && place(options.out) == place(options.stats))
-    fail("command line: --out and --stats name the same file, " + options.out);
+  const std::pair<const char *, const std::string &> files[] = {
+      {"MODEL", options.path},
+      {"--ids", options.ids},
+      {"--out", options.out},
+      {"--stats", options.stats}};
+  for (size_t second : {2, 3})
+    for (size_t first = 0; first < second; ++first)
+      if (isSameFile(files[first].second, files[second].second))
+        fail(std::string("command line: ") + files[first].first + " and " +
+             files[second].first + " name the same file, " +
+             files[second].second);
   return options;
 }
 
@@ -178,7 +180,7 @@ void Runner::pack() {
   int64_t cap = options.memoryCap ? options.memoryCap - copiedBytes : freeBytes;
   int64_t mostTokens = options.memoryCap ? INT64_MAX : kMostTokens;
   auto fits = [&](const Batch &batch) {
-    return arenaBytes(batch) <= cap &&
+    return arenaBytes(batch) <= std::min(cap, 2 * freeBytes) &&
            outputFloats(batch) <= freeBytes / int64_t(sizeof(float)) &&
            tokensOf(batch) <= mostTokens;
   };
@@ -346,17 +348,21 @@ int main(int argc, char **argv) {
     stats.emplace(options.stats);
   out.write(npyHeader(runner.rowCount(), runner.outputOf().columns));
   runner.run(out, progress);
+  // Both are complete before either has its name.
+  out.finish();
   if (stats) {
     stats->write(statsJson(runner, file, info, session.get()));
-    stats->commit();
+    stats->finish();
   }
   out.commit();
-  fprintf(stderr,
-          "encast: %ld sequences, %zu tokens in %zu batches, %.3f s: %s "
-          "[%ld, %ld]%s to %s\n",
-          runner.lineCount(), file.ids.size(), runner.batchCount(),
-          runner.runNanoseconds() * 1e-9, runner.outputOf().name,
-          runner.rowCount(), runner.outputOf().columns,
-          options.output.empty() ? " (the default)" : "", options.out.c_str());
+  if (stats)
+    stats->commit();
+  printSummary(text("%ld sequences, %zu tokens in %zu batches, %.3f s: %s "
+                    "[%ld, %ld]%s to ",
+                    runner.lineCount(), file.ids.size(), runner.batchCount(),
+                    runner.runNanoseconds() * 1e-9, runner.outputOf().name,
+                    runner.rowCount(), runner.outputOf().columns,
+                    options.output.empty() ? " (the default)" : "") +
+               options.out);
   return 0;
 }

@@ -179,6 +179,14 @@ def check_places(model):
     require_refused(run("--out", out, "--stats", pipe),
                     f"{pipe}.*not a regular file")
     require_refused(run("--out", out, "--stats", out), "same file")
+    before = model.artifact.read_bytes()
+    for option in ("--out", "--stats"):
+        for file in (work / "ids.jsonl", model.artifact):
+            require_refused(run("--out", out, option, file), "same file")
+    require_refused(model.context.run("encast-bench", model.artifact,
+                                      "--lengths=1", "--json", model.artifact),
+                    "same file")
+    require(model.artifact.read_bytes() == before, "the artifact changed")
     require_refused(run("--out", out, "--stats", work / "none" / "stats"),
                     "none/stats")
     require_refused(run("--out", work), f"{work}.*not a regular file")
@@ -199,13 +207,17 @@ def check_limits(model):
         (work / "ids.jsonl").write_bytes(lines)
         done = model.context.run(
             "encast-run", model.artifact, "--ids", work / "ids.jsonl", "--out",
-            work / "out.npy", preexec_fn=preexec)
+            work / "out.npy", "--stats", work / "stats.json",
+            preexec_fn=preexec)
         return done, work
 
-    done, work = run("size", model.lines(),
-                     limited(resource.RLIMIT_FSIZE, 512))
-    require_refused(done, "out.npy: cannot write the file: File too large")
-    require(os.listdir(work) == ["ids.jsonl"], "something was written")
+    rows = len(numpy.lib.format.magic(1, 0)) + 118 + 60 * 4 * sum(LENGTHS)
+    # Too small at once, and for what is written last.
+    for limit in (512, rows - 10):
+        done, work = run("size", model.lines(),
+                         limited(resource.RLIMIT_FSIZE, limit))
+        require_refused(done, "out.npy: cannot write the file: File too large")
+        require(os.listdir(work) == ["ids.jsonl"], "something was written")
     line = b"[" + b"1, " * 159 + b"1]\n"
     done, work = run("memory", line * 200000,
                      limited(resource.RLIMIT_AS, 1 << 28))
@@ -266,15 +278,17 @@ def check_environment(model):
     for log, threads, expected in ((None, "many", "ENCAST_THREADS is 'many'"),
                                    ("warning", "many", "ENCAST_THREADS"),
                                    ("info", "1", "loaded, variant"),
-                                   ("error", "many", None)):
+                                   ("error", "many", None),
+                                   ("", "many", "ENCAST_THREADS"),
+                                   ("warn", "many", "ENCAST_THREADS")):
         given = {"ENCAST_THREADS": threads}
-        if log:
+        if log is not None:
             given["ENCAST_LOG"] = log
         lines = run(**given)[0].stderr.decode().splitlines()
         require(len(lines) == (2 if expected else 1)
                 and (expected or "") in lines[0], f"{given}: {lines}")
     for options, threads in ((["--threads", "1"], 1), ([], 3)):
-        stats = run(*options, ENCAST_THREADS="3")[1]
+        stats = run(*options, ENCAST_THREADS="3", POSIXLY_CORRECT="1")[1]
         require(json.loads(stats.read_text())["threads"] == threads,
                 f"{options}: not {threads} threads")
 
