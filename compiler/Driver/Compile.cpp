@@ -88,7 +88,6 @@ bool Compilation::import() {
   ModelSpec spec;
   std::vector<std::string> notes;
   std::string error;
-  showProgress("reading " + options.model);
   bool done = importHuggingFace(options.model, import, spec, notes, error);
   if (!done) {
     reportError(error);
@@ -151,7 +150,6 @@ bool Compilation::parse() {
                 "chosen its tensors");
     return false;
   }
-  showProgress("reading " + options.model);
   auto text = llvm::MemoryBuffer::getFile(options.model);
   if (!text) {
     reportError(options.model +
@@ -331,25 +329,20 @@ bool Compilation::print() {
 bool Compilation::placeWeights(std::string &file) {
   namespace path = llvm::sys::path;
   StringRef folder = path::parent_path(options.output);
-  auto isFolder = [&](StringRef other) {
-    return other == folder ||
-           llvm::sys::fs::equivalent(folder.empty() ? "." : folder,
-                                     other.empty() ? "." : other);
-  };
   file = options.weightsFile;
   if (file == "file") // What no other artifact in the folder takes.
     file = path::filename(options.output).str() + ".weights";
   if (file.empty())
     return true;
-  if (!path::parent_path(file).empty() && isFolder(path::parent_path(file)))
-    file = path::filename(file).str();
-  if (!path::parent_path(file).empty()) {
+  StringRef given = path::parent_path(file);
+  if (!given.empty() && given != folder &&
+      !llvm::sys::fs::equivalent(given, folder.empty() ? "." : folder)) {
     reportError("--weights: " + file + " is not in the folder of " +
                 options.output);
     return false;
   }
   llvm::SmallString<128> beside(folder);
-  path::append(beside, file);
+  path::append(beside, path::filename(file));
   file = beside.str().str();
   return true;
 }
@@ -396,6 +389,7 @@ void Compilation::summarize(StringRef weightsFile) {
 }
 
 bool Compilation::run() {
+  showProgress("reading " + options.model);
   if (llvm::sys::fs::is_directory(options.model)) {
     if (!import())
       return false;
@@ -454,10 +448,11 @@ bool Compilation::run() {
   // A link stays, and what it leads to is written.
   llvm::SmallString<128> place;
   if (llvm::sys::fs::is_symlink_file(options.output) &&
-      !llvm::sys::fs::real_path(options.output, place))
+      !llvm::sys::fs::real_path(options.output, place)) {
     options.output = place.str().str();
-  if (!mayWrite(options.output))
-    return false;
+    if (!mayWrite(options.output))
+      return false;
+  }
   return options.stage == Stage::So ? write() : print();
 }
 

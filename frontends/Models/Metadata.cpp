@@ -152,28 +152,25 @@ MatrixCount countMatrices(const ModelSpec &spec) {
 /// Refuses what makes sentence-transformers give other modules anything but the
 /// last hidden state of the model that config.json describes.
 void requireLastHiddenState(JsonFields &transformer) {
-  auto require = [&](const char *field, const std::string &expected,
-                     const std::string &given) {
-    if (given != expected)
-      transformer.fail(field, "expected \"" + expected +
-                                  "\" before other modules, but got " + given);
+  auto require = [&](const char *field, const char *expected,
+                     const JsonValue *given) {
+    if (!given || !given->is(JsonValue::Kind::String) ||
+        given->string != expected)
+      transformer.fail(field, "expected \"" + std::string(expected) +
+                                  "\" before other modules, but got " +
+                                  (given ? given->describe() : "nothing"));
   };
   for (auto [field, expected] :
        {std::pair("transformer_task", "feature-extraction"),
         std::pair("module_output_name", "token_embeddings")})
-    require(field, expected, transformer.string(field, expected));
+    if (const JsonValue *given = transformer.get(field))
+      require(field, expected, given);
   if (const JsonValue *modalities = transformer.get("modality_config")) {
     const JsonValue *text = modalities->find("text");
     for (auto [field, expected] :
          {std::pair("method", "forward"),
-          std::pair("method_output_name", "last_hidden_state")}) {
-      const JsonValue *given = text ? text->find(field) : nullptr;
-      bool isString = given && given->is(JsonValue::Kind::String);
-      require("modality_config", expected,
-              isString ? given->string
-              : given  ? given->describe()
-                       : "nothing");
-    }
+          std::pair("method_output_name", "last_hidden_state")})
+      require("modality_config", expected, text ? text->find(field) : nullptr);
   }
   // These reach from_pretrained, which takes any field of config.json.
   static constexpr std::string_view harmless[] = {

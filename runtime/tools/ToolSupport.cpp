@@ -44,12 +44,16 @@ void printSummary(const std::string &message) {
 
 static bool progressIsShown = false;
 
-void showProgress(const std::string &what) {
+void showProgress(const char *format, ...) {
   static const bool isTerminal = isatty(STDERR_FILENO);
   if (!isTerminal)
     return;
   clearProgress();
-  fprintf(stderr, "encast: %s", what.c_str());
+  va_list arguments;
+  va_start(arguments, format);
+  fputs("encast: ", stderr);
+  vfprintf(stderr, format, arguments);
+  va_end(arguments);
   progressIsShown = true;
 }
 
@@ -215,8 +219,6 @@ void OutputFile::finish() {
 }
 
 void OutputFile::commit() {
-  if (file)
-    finish();
   if (rename(temporary.c_str(), path.c_str()))
     failTo("write");
 }

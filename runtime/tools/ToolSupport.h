@@ -31,9 +31,10 @@ void prepareProcess();
 void printLine(const char *severity, const std::string &message);
 /// The same without a severity: what was done.
 void printSummary(const std::string &message);
-/// Shows `encast: WHAT` on a terminal, until something else is printed; nothing
-/// where standard error is no terminal.
-void showProgress(const std::string &what);
+/// Shows `encast: ` and what printf would print on a terminal, until something
+/// else is printed; does nothing where standard error is no terminal.
+__attribute__((format(printf, 1, 2))) void showProgress(const char *format,
+                                                        ...);
 /// Takes what showProgress shows off the terminal.
 void clearProgress();
 
@@ -62,9 +63,9 @@ std::string validUtf8(const std::string &value);
 class JsonWriter : public rapidjson::PrettyWriter<rapidjson::StringBuffer> {
 public:
   JsonWriter() : PrettyWriter(buffer) {}
-  void string(const char *name, const char *value) {
+  void string(const char *name, const std::string &value) {
     Key(name);
-    String(value);
+    String(validUtf8(value).c_str());
   }
   void integer(const char *name, int64_t value) {
     Key(name);

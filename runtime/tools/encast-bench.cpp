@@ -386,7 +386,7 @@ std::string resultJson(const Options &options, const Measurement &measured,
   JsonWriter json;
   json.StartObject();
   json.integer("schema", 1);
-  json.string("model", validUtf8(options.path).c_str());
+  json.string("model", options.path);
   json.string("artifact_id", info.artifact_id);
   json.string("variant", info.variant);
   json.integer("threads", measured.cases[0]->threads);

@@ -417,8 +417,8 @@ public:
     json.StartObject();
     json.integer("schema", 1);
     json.integer("abi_version", view->abi_version);
-    string("artifact_id",
-           text("%016" PRIx64 "%016" PRIx64, view.id().high, view.id().low));
+    json.string("artifact_id", text("%016" PRIx64 "%016" PRIx64, view.id().high,
+                                    view.id().low));
     writeModel();
     writeOutputs();
     writeSizes();
@@ -433,9 +433,6 @@ public:
   }
 
 private:
-  void string(const char *name, const std::string &value) {
-    json.string(name, validUtf8(value).c_str());
-  }
   void strings(const char *name, const std::vector<std::string> &values) {
     json.Key(name);
     json.StartArray();
@@ -447,7 +444,7 @@ private:
   void writeModel() {
     json.Key("model");
     json.StartObject();
-    string("family", view.string(view->model));
+    json.string("family", view.string(view->model));
     json.integer("hidden", view->hidden);
     json.integer("layers", view->layers);
     json.integer("vocabulary", view->vocabulary);
@@ -465,8 +462,8 @@ private:
     for (uint64_t i = 0; i < view->outputs.count; ++i) {
       const encast_abi_output &output = view.output(i);
       json.StartObject();
-      string("name", view.string(output.name));
-      string("rows", output.per_token ? "T" : "B");
+      json.string("name", view.string(output.name));
+      json.string("rows", output.per_token ? "T" : "B");
       json.integer("columns", output.columns);
       json.Key("default");
       json.Bool(i == view->default_output);
@@ -483,7 +480,7 @@ private:
     json.integer("descriptor", view->descriptor_bytes);
     json.integer("weights", view->weights_bytes);
     json.integer("blobs", view->blobs.count);
-    string("weights_file", view.string(view->weights_file));
+    json.string("weights_file", view.string(view->weights_file));
     json.EndObject();
   }
 
@@ -499,7 +496,7 @@ private:
 
   void writeVariant(const encast_abi_variant &variant) {
     json.StartObject();
-    string("name", view.string(variant.name));
+    json.string("name", view.string(variant.name));
     strings("needs", featureNames(variant.cpu_features));
     json.integer("rank", variant.rank);
     json.Key("memory");
@@ -534,8 +531,8 @@ private:
     for (uint64_t s = 0; s < variant.steps.count; ++s) {
       const encast_abi_step &step = steps[s];
       json.StartObject();
-      string("name", view.string(step.name));
-      string("domain", domainName(step.domain));
+      json.string("name", view.string(step.name));
+      json.string("domain", domainName(step.domain));
       json.integer("layer", step.layer);
       json.integer("max_rows", step.max_rows);
       json.integer("row_tile", step.row_tile);
@@ -546,10 +543,10 @@ private:
       for (uint32_t i = 0; i < step.call_count; ++i) {
         const encast_abi_call &call = calls[step.first_call + i];
         json.StartObject();
-        string("name", view.string(call.name));
-        string("kernel", view.string(call.kernel));
-        string("arithmetic",
-               parseKernelName(view.string(call.kernel)).arithmetic);
+        json.string("name", view.string(call.name));
+        json.string("kernel", view.string(call.kernel));
+        json.string("arithmetic",
+                    parseKernelName(view.string(call.kernel)).arithmetic);
         json.integer("panels", call.panels);
         json.integer("panel_tile", call.panel_tile);
         json.Key("per_head");

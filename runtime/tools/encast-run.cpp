@@ -102,9 +102,8 @@ struct Progress {
   static void show(void *data, double done) {
     const auto &progress = *static_cast<Progress *>(data);
     double lines = progress.linesDone + done * progress.linesOfBatch;
-    showProgress(std::to_string(progress.linesDone) + " of " +
-                 std::to_string(progress.lines) + " lines, " +
-                 std::to_string(int(100 * lines / progress.lines)) + " %");
+    showProgress("%ld of %ld lines, %d %%", progress.linesDone, progress.lines,
+                 int(100 * lines / progress.lines));
   }
 };
 

@@ -285,7 +285,6 @@ def check_paths(context, folder):
         require_refused(context.run("encast", "compile", folder, *options),
                         f"{weights}: is a file of the model")
     require(weights.read_bytes() == before, "the checkpoint changed")
-    check_files_of_the_model(context, folder)
     pipe = work / "pipe"
     os.mkfifo(pipe)
     for options in ([], ["--emit=encoder"]):
@@ -343,8 +342,9 @@ def check_files_of_the_model(context, folder):
 def check_nesting(context):
     """A stage of many brackets is refused before anything follows them."""
     file = context.folder("nesting") / "deep.mlir"
-    for text in ("module attributes {a = " + "[" * 300000,
-                 "module {" * 300000, "module attributes {a = " + "tuple<" * 999):
+    attribute = "module attributes {a = "
+    for text in (attribute + "[" * 300000, attribute + "tuple<" * 999,
+                 "module {" * 300000):
         file.write_text(text)
         require_refused(context.run("encast", "compile", file, "-o",
                                     file.with_suffix(".so")),
@@ -511,6 +511,8 @@ def tests(context):
     for refusal in REFUSALS:
         yield (f"compile/refuses/{refusal.name}",
                lambda refusal=refusal: check_refusal(context, refusal))
+    yield ("compile/refuses/files_of_the_model",
+           lambda: check_files_of_the_model(context, folder))
     yield "compile/refuses/nesting", lambda: check_nesting(context)
     yield "compile/refuses/command_lines", lambda: check_command_lines(context)
     yield "compile/refuses/foreign_recipe", lambda: check_foreign_recipe(

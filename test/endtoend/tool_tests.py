@@ -211,9 +211,9 @@ def check_limits(model):
             preexec_fn=preexec)
         return done, work
 
-    rows = len(numpy.lib.format.magic(1, 0)) + 118 + 60 * 4 * sum(LENGTHS)
+    size = 128 + 60 * 4 * sum(LENGTHS)  # of a header and rows
     # Too small at once, and for what is written last.
-    for limit in (512, rows - 10):
+    for limit in (512, size - 1):
         done, work = run("size", model.lines(),
                          limited(resource.RLIMIT_FSIZE, limit))
         require_refused(done, "out.npy: cannot write the file: File too large")

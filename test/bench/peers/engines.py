@@ -300,7 +300,7 @@ class Worker:
         self.run = prepare[variant]()
         return {"variant": variant}
 
-    def sample(self, calls, warm_up):
+    def sample(self, calls, warm_up=False):
         """Times `calls` calls, behind one that warms caches and wakes threads
         if asked for."""
         if warm_up:

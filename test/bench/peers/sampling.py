@@ -86,7 +86,7 @@ class Case:
         self.results[engine.name]["long"] = seconds >= LONG_SECONDS
         if seconds < LONG_SECONDS:
             self.results[engine.name]["samples"] = []
-            again = engine.ask("sample", calls=1, warm_up=False)["seconds"]
+            again = engine.ask("sample", calls=1)["seconds"]
             self.results[engine.name]["calls"] = max(
                 1, round(SAMPLE_SECONDS / again))
         with tempfile.TemporaryDirectory() as folder:
@@ -115,7 +115,7 @@ class Case:
             torch = Engine("torch:f32", self.threads)
             torch.ask("load", files={"folder": str(self.model.exact_folder())})
             torch.ask("case", sequences=self.sequences, variant="sdpa")
-            torch.ask("sample", calls=1, warm_up=False)
+            torch.ask("sample", calls=1)
             torch.ask("rows", file=str(file))
             torch.close()
         return numpy.load(file)
