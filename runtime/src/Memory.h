@@ -14,7 +14,7 @@ namespace encast::runtime {
 /// "" but in tests.
 int64_t availableMemory(const char *root);
 
-/// Bytes of swap that the system has free.
+/// Bytes of swap that the system has free and those control groups leave.
 int64_t freeSwap(const char *root);
 
 } // namespace encast::runtime

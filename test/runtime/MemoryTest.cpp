@@ -80,6 +80,38 @@ TEST_F(AvailableMemory, is_what_a_group_of_version_1_leaves) {
   EXPECT_EQ(availableMemory(system.root().c_str()), 99 * kMegabyte + 524288);
 }
 
+// Containers have no swap of their own, whatever the system has.
+TEST_F(AvailableMemory, has_the_swap_that_groups_leave) {
+  system.file("/proc/meminfo", "MemAvailable: 8192 kB\nSwapFree: 2048 kB\n");
+  system.file("/proc/self/cgroup", "0::/a\n");
+  system.file("/proc/self/mountinfo", kUnifiedMount);
+  std::string root = system.root(), group = "/sys/fs/cgroup/a/memory.swap.";
+  EXPECT_EQ(freeSwap(root.c_str()), 2 * kMegabyte);
+  system.file(group + "current", "0\n");
+  system.file(group + "max", "max\n");
+  EXPECT_EQ(freeSwap(root.c_str()), 2 * kMegabyte);
+  system.file(group + "max", "1048576\n");
+  EXPECT_EQ(freeSwap(root.c_str()), kMegabyte);
+  system.file(group + "max", "0\n");
+  EXPECT_EQ(freeSwap(root.c_str()), 0);
+}
+
+TEST_F(AvailableMemory, has_the_swap_that_version_1_leaves_beside_memory) {
+  system.file("/proc/meminfo", "SwapFree: 8192 kB\n");
+  system.file("/proc/self/cgroup", "9:memory:/job\n");
+  system.file("/proc/self/mountinfo",
+              "33 29 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup "
+              "rw,memory\n");
+  std::string root = system.root();
+  std::string group = "/sys/fs/cgroup/memory/job/memory.";
+  system.file(group + "limit_in_bytes", "4194304\n");
+  system.file(group + "usage_in_bytes", "1048576\n");
+  EXPECT_EQ(freeSwap(root.c_str()), 8 * kMegabyte);
+  system.file(group + "memsw.limit_in_bytes", "6291456\n");
+  system.file(group + "memsw.usage_in_bytes", "2097152\n");
+  EXPECT_EQ(freeSwap(root.c_str()), kMegabyte);
+}
+
 TEST(Memory, of_this_process_is_known) {
   int64_t bytes = -1;
   EXPECT_EQ(encast_memory_available(&bytes, nullptr), ENCAST_OK);
