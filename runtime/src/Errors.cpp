@@ -53,9 +53,16 @@ void locateError(encast_error *error, const char *where) {
   char message[sizeof(error->message)];
   memcpy(message, error->message, room);
   message[room - 1] = 0;
-  int written = snprintf(error->message, room, "%s: ", where);
-  if (written > 0 && static_cast<size_t>(written) < room)
-    snprintf(error->message + written, room - written, "%s", message);
+  // The reason is kept whole, and of a name too long for it the end.
+  size_t reason = strlen(message) + strlen(": ") + 1, name = strlen(where);
+  size_t left = reason < room ? room - reason : 0;
+  const char *dots = "";
+  if (name > left) {
+    dots = "...";
+    left -= left < strlen(dots) ? left : strlen(dots);
+    where += name - left;
+  }
+  snprintf(error->message, room, "%s%s: %s", dots, where, message);
 }
 
 namespace {

@@ -170,6 +170,21 @@ TEST_F(ModelTest, leaves_fields_behind_the_size_of_a_struct_alone) {
   EXPECT_NE(std::string(error.message).find("'size'"), std::string::npos);
 }
 
+// Paths may have 4095 bytes, messages have 511.
+TEST_F(ModelTest, keeps_the_reason_of_an_error_whole_beside_a_long_path) {
+  std::string path = "/missing/" + std::string(600, 'a') + "/end.so";
+  encast_error error = ENCAST_ERROR_INIT;
+  encast_model *model;
+  EXPECT_EQ(encast_model_open(path.c_str(), nullptr, &model, &error),
+            ENCAST_IO_ERROR);
+  std::string message = error.message;
+  EXPECT_EQ(message.size(), sizeof(error.message) - 1);
+  EXPECT_EQ(message.substr(0, 6), "...aaa");
+  EXPECT_NE(message.find("aaa/end.so: cannot open the file: "),
+            std::string::npos)
+      << message;
+}
+
 TEST_F(ModelTest, writes_no_message_behind_the_size_of_an_error) {
   Error error;
   memset(error.message, '#', sizeof(error.message));
