@@ -11,8 +11,8 @@
 #include <cstring>
 #include <fcntl.h>
 #include <mutex>
+#include <pthread.h>
 #include <sys/mman.h>
-#include <thread>
 #include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
@@ -74,30 +74,45 @@ public:
     }
     writeEnd = ends[1];
     path = "/proc/self/fd/" + std::to_string(writeEnd);
-    reader = std::thread([this, readEnd = ends[0]] {
-      std::vector<uint8_t> chunk(1 << 16);
-      for (ssize_t count; (count = read(readEnd, chunk.data(), chunk.size()));)
-        if (count > 0)
-          output.insert(output.end(), chunk.begin(), chunk.begin() + count);
+    readEnd = ends[0];
+    // Not std::thread, which ends the process where the system refuses one.
+    int refusal = pthread_create(&reader, nullptr, readAll, this);
+    reading = refusal == 0;
+    if (!reading) {
       close(readEnd);
-    });
-    return true;
+      close(writeEnd);
+      error = std::string("cannot start a thread: ") + std::strerror(refusal);
+    }
+    return reading;
   }
 
   /// After this the output is complete.
   void finish() {
-    if (!reader.joinable())
+    if (!reading)
       return;
     close(writeEnd);
-    reader.join();
+    pthread_join(reader, nullptr);
+    reading = false;
   }
 
   std::string path;
 
 private:
+  static void *readAll(void *argument) {
+    auto &pipe = *static_cast<OutputPipe *>(argument);
+    std::vector<uint8_t> chunk(1 << 16), &output = pipe.output;
+    for (ssize_t count;
+         (count = read(pipe.readEnd, chunk.data(), chunk.size()));)
+      if (count > 0)
+        output.insert(output.end(), chunk.begin(), chunk.begin() + count);
+    close(pipe.readEnd);
+    return nullptr;
+  }
+
   std::vector<uint8_t> &output;
-  std::thread reader;
-  int writeEnd = -1;
+  pthread_t reader;
+  bool reading = false;
+  int readEnd = -1, writeEnd = -1;
 };
 
 /// The first message of lld, with what a path stands for instead of the path.

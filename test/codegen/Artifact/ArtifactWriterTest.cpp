@@ -674,6 +674,21 @@ TEST_F(ArtifactWriter, FolderWithoutPermissionIsNamed) {
                    "denied");
 }
 
+// The linker's output is read by one.
+TEST_F(ArtifactWriter, ThreadThatTheSystemRefusesIsReported) {
+  ASSERT_EQ(chmod(folder.c_str(), 0777), 0);
+  std::string error = errorInChild(
+      [] {
+        rlimit none = {0, 0};
+        return setrlimit(RLIMIT_NPROC, &none) == 0 &&
+               (geteuid() != 0 || setuid(65534) == 0);
+      },
+      "");
+  EXPECT_EQ(error, "model.so: cannot start a thread: Resource temporarily "
+                   "unavailable");
+  EXPECT_TRUE(files().empty());
+}
+
 TEST_F(ArtifactWriter, WeightsFileElsewhereIsRefused) {
   EXPECT_EQ(writeError("/tmp/model.weights"),
             "/tmp/model.weights: expects another file in the folder of "
