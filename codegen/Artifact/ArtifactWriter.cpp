@@ -248,7 +248,11 @@ private:
         weights.blobOf[v][i] = recipe->second;
       }
     }
-    return file.resize(weightsOffset + weights.bytes, error);
+    if (weightsPath.empty())
+      return file.resize(weightsOffset + weights.bytes, error);
+    return file.write(weights.bytes,
+                      reinterpret_cast<const uint8_t *>(weights.blobs.data()),
+                      weights.blobs.size() * sizeof(encast_abi_blob), error);
   }
 
   bool finishArtifact() {

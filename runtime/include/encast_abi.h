@@ -16,6 +16,10 @@
  *   | .shstrtab, section table |  the file ends with the section table
  *   +--------------------------+
  *
+ * The weights may lie in a file of their own beside it, which since version 4
+ * ends with a copy of the table of blobs: hashes and all, it says whose weights
+ * these are.
+ *
  * The descriptor is one block of bytes without pointers: a table is an offset
  * from the descriptor's first byte and a count, a string an offset of
  * NUL-terminated UTF-8 (0 means none), a function the signed distance from the
@@ -34,7 +38,7 @@
 extern "C" {
 #endif
 
-#define ENCAST_ABI_VERSION 3u
+#define ENCAST_ABI_VERSION 4u
 /* The oldest version that this runtime still reads. */
 #define ENCAST_ABI_OLDEST 1u
 #define ENCAST_ABI_MAGIC 0x54534143u /* "CAST" */

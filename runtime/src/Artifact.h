@@ -19,6 +19,9 @@
 
 namespace encast::runtime {
 
+class ElfFile;
+class OpenFile;
+
 /// A descriptor that validateArtifact accepted, in the file or in memory. The
 /// bytes belong to whoever made it.
 class ArtifactView {
@@ -77,8 +80,12 @@ struct ArtifactFile {
 encast_status validateArtifact(const uint8_t *bytes, uint64_t size,
                                ArtifactFile &found, encast_error *error);
 
+/// Checks that `file`, which lies beside the artifact, holds its weights, by
+/// size and by the table at its end. Errors: BAD_ARTIFACT, IO_ERROR.
+encast_status checkWeightsFile(const OpenFile &file, const ArtifactView &view,
+                               encast_error *error);
+
 /// The artifact id as encast_abi.h defines it.
-class ElfFile;
 Hash128 computeArtifactId(const ElfFile &elf);
 
 } // namespace encast::runtime

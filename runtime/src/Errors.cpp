@@ -336,6 +336,12 @@ encast_status weightsSize(encast_error *error, const char *where,
               where, given, expected);
 }
 
+encast_status weightsOfAnotherArtifact(encast_error *error) {
+  return fail(error, ENCAST_BAD_ARTIFACT,
+              "these weights belong to another artifact; both files are "
+              "written by one run of the compiler");
+}
+
 encast_status cpuUnsupported(encast_error *error, const Text &lacks) {
   return fail(error, ENCAST_CPU_UNSUPPORTED, "this CPU lacks instructions: %s",
               lacks.data());

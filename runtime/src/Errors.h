@@ -101,6 +101,7 @@ encast_status functionNotInCode(encast_error *error, uint64_t call,
                                 int64_t distance);
 encast_status repeatedOutput(encast_error *error, const char *name);
 encast_status badWeightsFileName(encast_error *error, const char *name);
+encast_status weightsOfAnotherArtifact(encast_error *error);
 encast_status weightsSize(encast_error *error, const char *where,
                           uint64_t given, uint64_t expected);
 /// `lacks` lists each variant with the features that are missing.

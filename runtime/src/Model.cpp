@@ -147,10 +147,9 @@ encast_status takeWeightsBeside(const char *path, bool copies,
   memcpy(sidePath, path, folder);
   strcpy(sidePath + folder, name);
   OpenFile side;
-  uint64_t bytes = model.view->weights_bytes;
   encast_status status = side.open(sidePath, error);
-  if (status == ENCAST_OK && side.size() != bytes)
-    status = weightsSize(error, name, side.size(), bytes);
+  if (status == ENCAST_OK)
+    status = checkWeightsFile(side, model.view, error);
   if (status == ENCAST_OK)
     status = takeWeights(side, 0, copies, model, error);
   if (status != ENCAST_OK)

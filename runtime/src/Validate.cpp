@@ -3,6 +3,8 @@
 #include "runtime/src/Artifact.h"
 #include "runtime/src/Elf.h"
 #include "runtime/src/Errors.h"
+#include "runtime/src/MappedFile.h"
+#include <algorithm>
 #include <cstring>
 
 namespace encast::runtime {
@@ -394,6 +396,28 @@ encast_status validateArtifact(const uint8_t *bytes, uint64_t size,
     if (hasContents(elf.section(i)) &&
         (elf.section(i).sh_flags & SHF_EXECINSTR))
       found.codeBytes += elf.section(i).sh_size;
+  return ENCAST_OK;
+}
+
+encast_status checkWeightsFile(const OpenFile &file, const ArtifactView &view,
+                               encast_error *error) {
+  constexpr uint32_t withTable = 4;
+  uint64_t start = view->weights_bytes;
+  uint64_t bytes = view->abi_version < withTable
+                       ? 0
+                       : view->blobs.count * sizeof(encast_abi_blob);
+  if (file.size() != start + bytes)
+    return weightsSize(error, view.string(view->weights_file), file.size(),
+                       start + bytes);
+  auto *table =
+      reinterpret_cast<const char *>(view.rows<encast_abi_blob>(view->blobs));
+  char piece[4096];
+  for (uint64_t at = 0, count; at < bytes; at += count) {
+    count = std::min<uint64_t>(sizeof(piece), bytes - at);
+    ENCAST_TRY(file.read(piece, start + at, count, error));
+    if (memcmp(piece, table + at, count))
+      return weightsOfAnotherArtifact(error);
+  }
   return ENCAST_OK;
 }
 

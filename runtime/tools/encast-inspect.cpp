@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/src/Artifact.h"
-#include "runtime/src/Errors.h"
 #include "runtime/src/MappedFile.h"
 #include "runtime/src/MemoryFormula.h"
 #include "runtime/tools/KernelName.h"
@@ -91,10 +90,7 @@ Artifact::Artifact(const std::string &path) : path(path) {
   runtime::OpenFile side;
   std::string sidePath = weightsPath();
   check(side.open(sidePath.c_str(), &error), error, sidePath);
-  if (side.size() != view->weights_bytes)
-    check(runtime::weightsSize(&error, view.string(view->weights_file),
-                               side.size(), view->weights_bytes),
-          error, sidePath);
+  check(runtime::checkWeightsFile(side, view, &error), error, sidePath);
   check(weightsFile.map(side, 0, side.size(), &error), error, sidePath);
   weights = weightsFile.data();
 }

@@ -284,9 +284,28 @@ TEST_F(ModelTest, a_weights_file_that_is_missing_or_short_is_named) {
   artifact.write(path);
   ASSERT_EQ(truncate(folder.path("model.weights").c_str(), 71), 0);
   EXPECT_REFUSED(open(path), ENCAST_BAD_ARTIFACT,
-                 "weights in 'model.weights' take 71 bytes, expected 72");
+                 "weights in 'model.weights' take 71 bytes, expected 136");
   ASSERT_EQ(unlink(folder.path("model.weights").c_str()), 0);
   EXPECT_REFUSED(open(path), ENCAST_IO_ERROR, "model.weights: cannot open");
+}
+
+// A model that was compiled again, and one file of the two brought to a server.
+TEST_F(ModelTest, weights_of_another_artifact_are_refused) {
+  TestArtifact artifact;
+  artifact.weightsFile = "model.weights";
+  artifact.write(path);
+  artifact.weights = {5, 6, 7};
+  artifact.write(folder.path("other.so"));
+  EXPECT_REFUSED(open(path), ENCAST_BAD_ARTIFACT,
+                 "model.weights: these weights belong to another artifact");
+  EXPECT_EQ(open(folder.path("other.so")).status, ENCAST_OK);
+}
+
+TEST_F(ModelTest, weights_of_older_versions_end_without_a_table) {
+  TestArtifact artifact;
+  artifact.weightsFile = "model.weights";
+  artifact.abiVersion = 3;
+  EXPECT_EQ(open(artifact.write(path)).status, ENCAST_OK);
 }
 
 TEST_F(ModelTest, weights_of_more_than_4_gigabytes_are_mapped) {

@@ -451,7 +451,7 @@ TEST_F(ToolTest, inspect_names_the_weights_file_that_is_wrong) {
                 "model.weights: altered: blob 0");
   weights.pop_back();
   writeFile(folder.path("model.weights"), weights);
-  expectRefused(tool("encast-inspect " + model), "71 bytes, expected 72");
+  expectRefused(tool("encast-inspect " + model), "135 bytes, expected 136");
   remove(folder.path("model.weights").c_str());
   expectRefused(tool("encast-inspect " + model), "model.weights: cannot open");
 }

@@ -313,7 +313,7 @@ static const Rejection descriptorRejections[] = {
      [](Bytes &b) { descriptorOf(b).magic = 7; }},
     {"byte_order", "byte order is 0x4030201",
      [](Bytes &b) { descriptorOf(b).byte_order = 0x04030201; }},
-    {"newer_version", "artifact of ABI version 4, this runtime reads 1 to 3",
+    {"newer_version", "artifact of ABI version 5, this runtime reads 1 to 4",
      [](Bytes &b) { descriptorOf(b).abi_version = ENCAST_ABI_VERSION + 1; },
      ENCAST_ABI_MISMATCH},
     {"version_0", "artifact of ABI version 0",

@@ -357,12 +357,28 @@ Bytes TestArtifact::build() const {
   return artifact;
 }
 
+Bytes TestArtifact::weightsFileOf(const Bytes &artifact) const {
+  Bytes bytes = weightBytes();
+  if (abiVersion < 4)
+    return bytes;
+  const uint8_t *descriptor =
+      artifact.data() +
+      parsed(artifact).findSection(ENCAST_DESCRIPTOR_SECTION)->sh_offset;
+  const encast_abi_table &blobs =
+      reinterpret_cast<const encast_abi_descriptor *>(descriptor)->blobs;
+  const uint8_t *table = descriptor + blobs.offset;
+  bytes.insert(bytes.end(), table,
+               table + blobs.count * sizeof(encast_abi_blob));
+  return bytes;
+}
+
 std::string TestArtifact::write(const std::string &path) const {
   if (!sparseFloats) {
-    writeFile(path, build());
+    Bytes artifact = build();
+    writeFile(path, artifact);
     if (!weightsFile.empty())
       writeFile(path.substr(0, path.rfind('/') + 1) + weightsFile,
-                weightBytes());
+                weightsFileOf(artifact));
     return path;
   }
   Bytes library = linkedLibrary();

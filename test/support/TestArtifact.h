@@ -69,6 +69,8 @@ struct TestArtifact {
 private:
   Bytes descriptor(uint64_t address, const Bytes &library) const;
   Bytes weightBytes() const;
+  /// What lies beside `artifact`.
+  Bytes weightsFileOf(const Bytes &artifact) const;
   int64_t floatCount() const;
 };
 

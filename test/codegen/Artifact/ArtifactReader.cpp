@@ -193,10 +193,16 @@ std::string ArtifactReader::readDescriptor(const std::string &path) {
         slash == std::string::npos ? "" : path.substr(0, slash + 1);
     std::string side = folder + string(descriptor->weights_file);
     files->weights = map(side);
+    size_t table = descriptor->blobs.count * sizeof(encast_abi_blob);
     if (!files->weights ||
-        files->weights->getBufferSize() != descriptor->weights_bytes)
+        files->weights->getBufferSize() != descriptor->weights_bytes + table)
       return "weights file " + side + " is missing or of another size";
     weights = bytesOf(*files->weights);
+    if (memcmp(weights + descriptor->weights_bytes,
+               reinterpret_cast<const uint8_t *>(descriptor) +
+                   descriptor->blobs.offset,
+               table))
+      return "weights file " + side + " ends with another table of blobs";
   } else if (const ElfSection *inside = section(ENCAST_WEIGHTS_SECTION)) {
     if (inside->type != ELF::SHT_PROGBITS || inside->flags != 0 ||
         inside->alignment != 4096 || inside->offset % 4096 != 0 ||
