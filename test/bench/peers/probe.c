@@ -1,7 +1,8 @@
 /*===- probe.c - how quiet is this CPU, and what are its peaks ------------===*/
 /*
- * Loops of about 0.05 ms, in assembly so that no compiler changes them, twelve
- * times each:
+ * Loops of about 0.25 ms, in assembly so that no compiler changes them, 24
+ * times each, so that a reading is what the CPU keeps up, not what it reaches for
+ * a moment:
  *
  *   adds   four chains of additions: front end and integer units, which a
  *          neighbour on the same core takes a share of
@@ -30,7 +31,7 @@ static double now(void) {
 
 /* Additions in a nanosecond. */
 static double adds(void) {
-  const long rounds = 8000;
+  const long rounds = 40000;
   long left = rounds, a = 1, b = 2, c = 3, d = 4;
   double start = now();
   __asm__ volatile("1:\n\t" SIXTEEN("add %5, %1\n\tadd %5, %2\n\tadd %5, "
@@ -83,7 +84,7 @@ void probe_prepare(void) {
 
 /* f32 operations in a nanosecond (an FMA is two), of the widest vectors. */
 static double fma(void) {
-  const long rounds = 20000;
+  const long rounds = 100000;
   long left = rounds;
   int wide = __builtin_cpu_supports("avx512f");
   double start = now();
@@ -116,7 +117,7 @@ __attribute__((target("amx-tile,amx-bf16"))) static double tiles(void) {
       .palette = 1,
       .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
       .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
-  const long rounds = 1400, operations = 4L * 2 * 16 * 16 * 32;
+  const long rounds = 7000, operations = 4L * 2 * 16 * 16 * 32;
   long left = rounds;
   __asm__ volatile("ldtilecfg %0" : : "m"(shape));
   double start = now();
@@ -129,19 +130,19 @@ __attribute__((target("amx-tile,amx-bf16"))) static double tiles(void) {
   return (double)(rounds * operations) / (end - start);
 }
 
-static int descending(const void *a, const void *b) {
+static int ascending(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
-  return (x < y) - (x > y);
+  return (x > y) - (x < y);
 }
 
-/* The upper quartile: being put aside for a while is no disturbance. */
+/* The median. */
 static double measure(double (*loop)(void)) {
-  enum { REPEATS = 12 };
+  enum { REPEATS = 24 };
   double readings[REPEATS];
   for (int i = 0; i < REPEATS; ++i)
     readings[i] = loop();
-  qsort(readings, REPEATS, sizeof(double), descending);
-  return readings[REPEATS / 4];
+  qsort(readings, REPEATS, sizeof(double), ascending);
+  return readings[REPEATS / 2];
 }
 
 /* The peaks first, while the clock is still as the load before has left it: it
