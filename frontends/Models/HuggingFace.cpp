@@ -18,10 +18,12 @@ struct FamilyRow {
   const char *type;
   ImportFunction import;
   std::string_view classes; ///< Of a repository's code; empty: none.
+  int64_t padId;            ///< Where the configuration does not name one.
 };
 
 constexpr FamilyRow kFamilies[] = {
-#define ENCAST_FAMILY(type, function, classes) {type, function, classes},
+#define ENCAST_FAMILY(type, function, classes, padId)                          \
+  {type, function, classes, padId},
 #include "frontends/Models/Families.def"
 };
 
@@ -132,11 +134,16 @@ bool importHuggingFace(const std::string &folder, const ImportOptions &options,
   ImportContext context{options, config, tensors, chainOutput,
                         spec,    notes,  error};
   spec.family = family->type;
-  spec.padId = config.mentions("pad_token_id") && !config.has("pad_token_id")
-                   ? -1
-                   : config.integer("pad_token_id", 0, -1, INT32_MAX);
+  // null stands for none.
+  bool named = config.mentions("pad_token_id");
+  spec.padId =
+      named && !config.has("pad_token_id")
+          ? -1
+          : config.integer("pad_token_id", family->padId, -1, INT32_MAX);
   if (!config.ok(error) || !family->import(context))
     return false;
+  if (!named && spec.padId >= spec.vocabulary)
+    spec.padId = -1;
   if (spec.padId >= spec.vocabulary)
     config.fail("pad_token_id", "expected an id of the vocabulary, at most " +
                                     std::to_string(spec.vocabulary - 1) +

@@ -124,7 +124,7 @@ std::string readActivation(JsonFields &config, const std::string &field,
                            const std::string &missing);
 
 // The import functions.
-#define ENCAST_FAMILY(type, function, classes)                                 \
+#define ENCAST_FAMILY(type, function, classes, padId)                          \
   bool function(ImportContext &context);
 #include "frontends/Models/Families.def"
 

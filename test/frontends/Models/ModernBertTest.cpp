@@ -41,6 +41,20 @@ TEST(ModernBert, FillsTheSpecOfABaseModel) {
   EXPECT_TRUE(result.notes.empty()) << result.notes[0];
 }
 
+TEST(ModernBert, PadsWithTheFamilysIdWhereTheVocabularyHasIt) {
+  ModernBertFolder model;
+  model.config.erase("pad_token_id");
+  Import result = import(model);
+  ASSERT_TRUE(result.ok) << result.error;
+  EXPECT_EQ(result.spec.padId, -1);
+  model.config["vocab_size"] = "50284";
+  model.add("embeddings.tok_embeddings.weight", 50284,
+            ModernBertFolder::hidden);
+  result = import(model);
+  ASSERT_TRUE(result.ok) << result.error;
+  EXPECT_EQ(result.spec.padId, 50283);
+}
+
 TEST(ModernBert, SplitsTheFusedMatricesByRows) {
   Import result = import(ModernBertFolder());
   ASSERT_TRUE(result.ok) << result.error;
