@@ -52,6 +52,15 @@ static uint64_t permittedState() {
   return components;
 }
 
+/// Palette 1 with eight tiles of 16 rows of 64 bytes, without which a virtual
+/// machine may still claim the instructions.
+static bool hasTilePalette() {
+  const Registers palettes = cpuid(0x1d), first = cpuid(0x1d, 1);
+  return palettes.eax >= 1 && first.eax >> 16 >= 1024 &&
+         (first.ebx & 0xffff) >= 64 && first.ebx >> 16 >= 8 &&
+         (first.ecx & 0xffff) >= 16;
+}
+
 uint32_t encast::hostFeatures() {
   const Registers basic = cpuid(1), extended = cpuid(7), sub = cpuid(7, 1);
   const Registers amd = cpuid(0x80000001);
@@ -82,7 +91,7 @@ uint32_t encast::hostFeatures() {
 
   const uint64_t tileState = uint64_t(3) << 17, amxTile = 1u << 24;
   if (!hasBits(extended.edx, amxTile) || !hasBits(state, tileState) ||
-      !hasBits(permittedState(), tileState))
+      !hasBits(permittedState(), tileState) || !hasTilePalette())
     return features;
   if (hasBits(extended.edx, 1u << 25))
     features |= ENCAST_CPU_AMX_INT8;

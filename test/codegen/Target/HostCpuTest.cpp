@@ -4,6 +4,7 @@
 
 #include "encast_abi.h"
 
+#include "runtime/src/Cpu.h"
 #include <gtest/gtest.h>
 
 using namespace encast;
@@ -110,6 +111,11 @@ TEST(HostTarget, TakesFeaturesMoreOrLess) {
   EXPECT_EQ(target.features, hostFeatures() & ~ENCAST_CPU_AMX_BF16);
   EXPECT_FALSE(parseTarget("host+nothing", target, error));
   EXPECT_FALSE(parseTarget("hosts", target, error));
+}
+
+// What is compiled for this machine loads on it.
+TEST(HostTarget, HasTheFeaturesThatTheRuntimeSees) {
+  EXPECT_EQ(hostFeatures(), runtime::cpuFeatures());
 }
 
 // Kernels on tiles permute bytes.
