@@ -589,13 +589,27 @@ KernelBuilder::HeadsChain KernelBuilder::chainOf(Value operand) {
   return chain;
 }
 
-/// Whether only attention reads the result, perhaps through a rotation: then
-/// it is a part of a HeadsChain.
+/// Heads that the operation works in; 0 for whole rows.
+static int64_t headsOf(Operation *op) {
+  if (auto rope = dyn_cast<RopeOp>(op))
+    return rope.getHeads();
+  auto norm = dyn_cast<RmsNormOp>(op);
+  return norm ? norm.getHeads().value_or(0) : 0;
+}
+
+/// Whether only attention reads the heads of this norm or rotation, in the same
+/// number, perhaps through a rotation: then it is a part of a HeadsChain.
 bool KernelBuilder::feedsAttention(Operation *op) {
-  return llvm::all_of(op->getUsers(), [&](Operation *user) {
-    return isa<AttentionOp>(user) ||
-           (isa<RopeOp>(user) && feedsAttention(user));
-  });
+  int64_t heads = headsOf(op);
+  return heads && llvm::all_of(op->getUses(), [&](OpOperand &use) {
+           if (auto attention = dyn_cast<AttentionOp>(use.getOwner()))
+             return heads == (use.get() == attention.getQuery()
+                                  ? int64_t(attention.getHeads())
+                                  : attention.getHeadsOfKeys());
+           return isa<RopeOp>(use.getOwner()) &&
+                  headsOf(use.getOwner()) == heads &&
+                  feedsAttention(use.getOwner());
+         });
 }
 
 /// Whether a table of the embedding is this weight, which then stays row-major.
@@ -1106,7 +1120,7 @@ LogicalResult KernelBuilder::lower(Operation *op) {
     return success();
   }
   if (auto norm = dyn_cast<RmsNormOp>(op)) {
-    if (norm.getHeads() && feedsAttention(op))
+    if (feedsAttention(op))
       return success(); // A part of what attention's operands are.
     int64_t columns = getColumns(norm.getInput());
     if (norm.getHeads()) {
@@ -1153,8 +1167,7 @@ LogicalResult KernelBuilder::lower(Operation *op) {
   if (auto columns = dyn_cast<ColumnsOp>(op)) {
     // Attention and outputs read a part of the value where it lies.
     if (llvm::all_of(op->getUsers(), [&](Operation *user) {
-          return isa<AttentionOp, OutputOp>(user) ||
-                 (isa<RopeOp, RmsNormOp>(user) && feedsAttention(user));
+          return isa<AttentionOp, OutputOp>(user) || feedsAttention(user);
         }))
       return success();
     replaceByRows(op, getCopy(module, getColumns(columns.getResult())),

@@ -261,6 +261,16 @@ encast::encoder::lookupWeight(Operation *op, StringRef role,
   return weight.getType();
 }
 
+/// Of f32, as programs over rows read it.
+static LogicalResult expectF32(Operation *op, StringRef role,
+                               FlatSymbolRefAttr symbol,
+                               RankedTensorType type) {
+  if (type.getElementType().isF32())
+    return success();
+  return op->emitOpError() << "expects " << role << " of f32, but " << symbol
+                           << " is a " << type;
+}
+
 static LogicalResult expectVector(Operation *op, StringRef role,
                                   FlatSymbolRefAttr symbol, int64_t size,
                                   SymbolTableCollection &tables) {
@@ -270,7 +280,8 @@ static LogicalResult expectVector(Operation *op, StringRef role,
   if (type->getRank() != 1 || type->getDimSize(0) != size)
     return op->emitOpError() << "expects " << role << " of size " << size
                              << ", but " << symbol << " is a " << *type;
-  return success();
+  // Those of linears are packed, in any type.
+  return isa<LinearOp>(op) ? success() : expectF32(op, role, symbol, *type);
 }
 
 /// How many values an index has; 1 if the module does not say.

@@ -251,3 +251,49 @@ module {
     encoder.yield %0 : tensor<32xf32>
   }
 }
+
+// -----
+
+!rows = tensor<?x32xf32>
+
+// What works in other heads than attention is a program of its own; so is a norm
+// of whole rows.
+// CHECK-LABEL: module attributes
+//       CHECK:   %[[X:.*]] = kernel.embed
+//  CHECK-NEXT:   %[[N:.*]] = kernel.heads @"heads_4x8_norm_1e-05"(%[[X]]) column 0 weights [@gain]
+//  CHECK-NEXT:   %[[Q:.*]] = kernel.heads @heads_2x16_panels(%[[N]])
+//       CHECK:   %[[R:.*]] = kernel.heads @heads_4x8_rope(%[[X]] at %{{.*}} : tensor<?xi32>) column 0 weights [@rope]
+//  CHECK-NEXT:   %[[K:.*]] = kernel.heads @heads_2x16_panels(%[[R]])
+//       CHECK:   %[[W:.*]] = kernel.rows @"rms_norm_32_1e-05"(%[[X]]) weights [@wide]
+//  CHECK-NEXT:   %[[V:.*]] = kernel.heads @heads_2x16_panels(%[[W]])
+//       CHECK:   kernel.attention @{{.*}}(%[[Q]], %[[K]], %[[V]])
+module {
+  func.func @encode() {
+    %ids = encoder.input ids : tensor<?xi32>
+    %at = encoder.input positions : tensor<?xi32>
+    %x = encoder.embedding %ids in [@words] : tensor<?xi32> -> !rows
+    %n = encoder.rms_norm %x, @gain heads 4 epsilon 1.0e-5 : !rows
+    %r = encoder.rope %x, %at in @rope heads 4 : !rows, tensor<?xi32>
+    %w = encoder.rms_norm %x, @wide epsilon 1.0e-5 : !rows
+    %a = encoder.attention %n, %r, %w heads 2 scale 0.5 : !rows, !rows
+    %f = encoder.first %a : !rows -> tensor<?x32xf32, #encoder.rows<sequences>>
+    encoder.output "cls" %f : tensor<?x32xf32, #encoder.rows<sequences>>
+    return
+  }
+  encoder.weight @words : tensor<5x32xf32> {
+    %0 = encoder.tensor "words" in "model.safetensors" : tensor<5x32xf32>
+    encoder.yield %0 : tensor<5x32xf32>
+  }
+  encoder.weight @gain : tensor<8xf32> {
+    %0 = encoder.tensor "gain" in "model.safetensors" : tensor<8xf32>
+    encoder.yield %0 : tensor<8xf32>
+  }
+  encoder.weight @wide : tensor<32xf32> {
+    %0 = encoder.tensor "wide" in "model.safetensors" : tensor<32xf32>
+    encoder.yield %0 : tensor<32xf32>
+  }
+  encoder.weight @rope : tensor<9x8xf32> {
+    %0 = encoder.tensor "rope" in "model.safetensors" : tensor<9x8xf32>
+    encoder.yield %0 : tensor<9x8xf32>
+  }
+}

@@ -767,3 +767,28 @@ module attributes {encoder.targets = 3 : i64} {}
 
 // expected-error @+1 {{has attribute "encoder.other", which means nothing here}}
 func.func private @f() attributes {encoder.other}
+
+// -----
+
+// Programs over rows read norms and the bias of a convolution as f32.
+encoder.weight @g : tensor<4xf16> {
+  %0 = encoder.tensor "t" in "f" : tensor<4xf16>
+  encoder.yield %0 : tensor<4xf16>
+}
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{expects weight of f32, but @g is a 'tensor<4xf16>'}}
+  %0 = encoder.layer_norm %x, @g epsilon 1.0e-5 : tensor<?x4xf32>
+  return
+}
+
+// -----
+
+encoder.weight @g : tensor<4xbf16> {
+  %0 = encoder.tensor "t" in "f" : tensor<4xbf16>
+  encoder.yield %0 : tensor<4xbf16>
+}
+func.func @f(%x: tensor<?x4xf32>) {
+  // expected-error @+1 {{expects weight of f32, but @g is a 'tensor<4xbf16>'}}
+  %0 = encoder.rms_norm %x, @g epsilon 1.0e-5 : tensor<?x4xf32>
+  return
+}
