@@ -48,10 +48,13 @@ OutputFile::~OutputFile() {
     close(file);
   if (!temporary.empty())
     unlinkat(folder, temporary.c_str(), 0);
-  if (!previous.empty())
-    renameat(folder, previous.c_str(), folder, target.c_str());
-  else if (tentative)
+  if (tentative && previous.empty())
     unlinkat(folder, target.c_str(), 0);
+  else if (tentative)
+    renameat(folder, previous.c_str(), folder, target.c_str());
+  else if (!previous
+                .empty()) // Renaming a file to itself would keep both names.
+    unlinkat(folder, previous.c_str(), 0);
   if (folder >= 0)
     close(folder);
 }
