@@ -21,12 +21,14 @@
  *
  * An artifact is code: load only what you trust.
  *
- * Conventions. Every function returns an encast_status and takes a
- * caller-owned encast_error last, which may be NULL. Public structs start with
- * `size`, set by the caller to sizeof of the struct it was compiled with;
- * fields that a shorter size leaves out take their defaults. Strings are UTF-8
- * and NUL-terminated. Shapes are written [rows, columns]; T is the number of
- * tokens of a batch, B the number of its sequences.
+ * Conventions. Every function but encast_status_name returns an encast_status
+ * and takes a caller-owned encast_error last, which may be NULL. Each answers
+ * INVALID_ARGUMENT to a NULL that it does not allow, to a `size` that is too
+ * small, and, of a session, to a call in a child of fork(). Public structs
+ * start with `size`, set by the caller to sizeof of the struct it was compiled
+ * with; fields that a shorter size leaves out take their defaults. Strings are
+ * UTF-8 and NUL-terminated. Shapes are written [rows, columns]; T is the number
+ * of tokens of a batch, B the number of its sequences.
  *
  * Threads. A model may be used by many sessions and threads at once; a session
  * serves one call at a time and answers ENCAST_BUSY otherwise. encast_cancel
@@ -76,7 +78,7 @@ typedef enum encast_status {
   ENCAST_BUSY = 13,              /* the session or model is in use */
   ENCAST_CANCELLED = 14,         /* encast_cancel was called */
   ENCAST_NOT_FINITE = 15,        /* an output holds a NaN or infinity */
-  ENCAST_INTERNAL = 16           /* a fault of the library */
+  ENCAST_INTERNAL = 16           /* a fault of the library; not in use */
 } encast_status;
 
 /* The name of a status, "ENCAST_OK"; "ENCAST_UNKNOWN" for other numbers. */
@@ -206,7 +208,8 @@ typedef struct encast_session_options {
      ENCAST_THREADS. More than allowed is honoured with a warning. */
   int threads;
   int pin;            /* 1: pins each worker to a core; failing is a warning */
-  int numa_node;      /* workers and arena on this node; -1: anywhere */
+  int numa_node;      /* own workers and arena rather on this node; -1:
+                         anywhere */
   int huge_pages;     /* of the arena: 1 ask for (default), 0 never */
   int64_t memory_cap; /* most bytes of the arena and of the model's copied
                          weights; 0: none */
@@ -240,7 +243,7 @@ ENCAST_API encast_status encast_session_destroy(encast_session *session,
  * The bytes of arena that a run of T tokens in B sequences takes when it asks
  * for `outputs` (bit i: output i of encast_model_output; 0: all). Exact: it is
  * what encast_session_reserve maps. Beside it a model holds its
- * copied_weights_bytes, once. Errors: BAD_SHAPE, UNKNOWN_NAME.
+ * copied_weights_bytes, once. Errors: BAD_SHAPE, UNKNOWN_NAME, BUSY.
  */
 ENCAST_API encast_status encast_memory_needed(const encast_session *session,
                                               int64_t tokens, int64_t sequences,
@@ -261,9 +264,9 @@ ENCAST_API encast_status encast_memory_available(int64_t *bytes,
  * these outputs (as above); a second call replaces the first. The first one of
  * a model also reads its weights into the page tables. A session that never
  * reserved returns TOO_SMALL from encast_run, and so does one whose last call
- * ended in OUT_OF_MEMORY: there is not room for two arenas. Other errors leave
- * the arena that there was.
- * Errors: MEMORY_CAP (with needed and allowed bytes), OUT_OF_MEMORY, BAD_SHAPE,
+ * ended in OUT_OF_MEMORY or in memory that is not aligned: there is not room
+ * for two arenas. Other errors leave the arena that there was. Errors:
+ * MEMORY_CAP (with needed and allowed bytes), OUT_OF_MEMORY, BAD_SHAPE,
  * UNKNOWN_NAME, INVALID_ARGUMENT (memory that is not aligned, from the caller),
  * BUSY.
  */
@@ -287,7 +290,8 @@ ENCAST_API encast_status encast_session_reserve(encast_session *session,
  *                            others have rows and attend, and nothing attends
  *                            to them
  *   rows            [R]      optional, R <= T: the token rows, counted over the
- *                            batch, for which per-token outputs are computed
+ *                            batch, for which per-token outputs are computed, in
+ *                            any order, also more than once
  * No sequence (count 0 of ids, offsets = {0}) is valid and writes nothing.
  */
 /* clang-format on */
@@ -322,7 +326,8 @@ ENCAST_API encast_status encast_run(encast_session *session,
                                     const encast_output *outputs,
                                     int64_t output_count, encast_error *error);
 
-/* Makes the run that is in flight, if any, return CANCELLED soon. */
+/* Makes the run that is in flight, if any, return CANCELLED soon. From any
+   thread. Errors: none but INVALID_ARGUMENT. */
 ENCAST_API encast_status encast_cancel(encast_session *session,
                                        encast_error *error);
 
@@ -340,11 +345,12 @@ typedef struct encast_session_stats_t {
   int64_t runs;        /* since creation */
 } encast_session_stats_t;
 
+/* Errors: BUSY. */
 ENCAST_API encast_status encast_session_stats(const encast_session *session,
                                               encast_session_stats_t *stats,
                                               encast_error *error);
 
-/* One call of a step in the last run. */
+/* One call of a step in the last run. Strings belong to the model. */
 typedef struct encast_step_stats {
   size_t size;
   const char *step; /* the step, all between two barriers */
@@ -355,7 +361,7 @@ typedef struct encast_step_stats {
   int64_t flops;       /* of matrix products */
 } encast_step_stats;
 
-/* Row `index`, 0 <= index < step_count. Errors: UNKNOWN_NAME. */
+/* Row `index`, 0 <= index < step_count. Errors: UNKNOWN_NAME, BUSY. */
 ENCAST_API encast_status encast_session_step(const encast_session *session,
                                              int64_t index,
                                              encast_step_stats *stats,

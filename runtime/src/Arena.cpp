@@ -17,8 +17,10 @@ namespace encast::runtime {
 static bool bindToNode(void *memory, int64_t bytes, int node) {
   constexpr int wordBits = 8 * sizeof(unsigned long);
   unsigned long mask[16] = {};
-  if (node >= 16 * wordBits)
+  if (node >= 16 * wordBits) {
+    errno = EINVAL;
     return false;
+  }
   mask[node / wordBits] = 1ul << node % wordBits;
   return syscall(SYS_mbind, memory, bytes, MPOL_PREFERRED, mask,
                  16 * wordBits + 1, 0) == 0;

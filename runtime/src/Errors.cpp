@@ -92,6 +92,13 @@ encast_status structTooSmall(encast_error *error, const char *name,
               name, given, least);
 }
 
+encast_status structSizesDiffer(encast_error *error, const char *name,
+                                size_t given, size_t first) {
+  return fail(error, ENCAST_INVALID_ARGUMENT,
+              "field 'size' of %s is %zu, but that of the first one is %zu",
+              name, given, first);
+}
+
 encast_status badOption(encast_error *error, const char *name, int64_t given,
                         int64_t least, int64_t most) {
   return fail(error, ENCAST_INVALID_ARGUMENT,

@@ -39,6 +39,8 @@ void locateError(encast_error *error, const char *where);
 
 // Arguments.
 encast_status nullArgument(encast_error *error, const char *name);
+encast_status structSizesDiffer(encast_error *error, const char *name,
+                                size_t given, size_t first);
 encast_status structTooSmall(encast_error *error, const char *name,
                              size_t given, size_t least);
 encast_status badOption(encast_error *error, const char *name, int64_t given,

@@ -221,6 +221,8 @@ encast_status encast_model_open(const char *path,
   encast_model_options full = {};
   if (options)
     ENCAST_TRY(readStruct(*options, "encast_model_options", full, error));
+  if (full.lazy_weights < 0 || full.lazy_weights > 1)
+    return badOption(error, "lazy_weights", full.lazy_weights, 0, 1);
   if (full.huge_page_weights < 0 || full.huge_page_weights > 1)
     return badOption(error, "huge_page_weights", full.huge_page_weights, 0, 1);
   void *memory = nullptr;

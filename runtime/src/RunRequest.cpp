@@ -3,6 +3,7 @@
 #include "runtime/src/Errors.h"
 #include "runtime/src/MemoryFormula.h"
 #include "runtime/src/Session.h"
+#include <cstddef>
 #include <cstring>
 
 namespace encast::runtime {
@@ -26,8 +27,11 @@ template <typename Element>
 encast_status checkElement(const Element *array, int64_t index,
                            const char *name, encast_error *error) {
   const Element *element = elementAt(array, index);
-  if (element->size < sizeof(Element) || element->size != array->size)
-    return structTooSmall(error, name, element->size, sizeof(Element));
+  constexpr size_t least = offsetof(Element, count) + sizeof(Element::count);
+  if (element->size < least)
+    return structTooSmall(error, name, element->size, least);
+  if (element->size != array->size)
+    return structSizesDiffer(error, name, element->size, array->size);
   if (!element->name)
     return nullArgument(error, "name");
   return ENCAST_OK;

@@ -199,8 +199,10 @@ void Runner::pack() {
            (copiedBytes ? " beside " + std::to_string(copiedBytes) +
                               " of copied weights"
                         : "") +
-           ", but the cap allows " +
-           std::to_string(options.memoryCap ? options.memoryCap : freeBytes));
+           (options.memoryCap
+                ? ", but the cap allows " + std::to_string(options.memoryCap)
+                : ", but half of the free memory is " +
+                      std::to_string(freeBytes)));
     if (outputFloats(batch) / 2 > freeBytes / int64_t(sizeof(float)))
       fail(where + ": line " + std::to_string(line + 1) + ": output '" +
            output.name + "' takes " +

@@ -276,6 +276,7 @@ TEST_F(SessionTest, misaligned_memory_of_an_allocator_is_refused) {
   EXPECT_EQ(encast_session_reserve(session.get(), 1, 1, 0, &error),
             ENCAST_INVALID_ARGUMENT);
   EXPECT_NE(strstr(error.message, "not aligned to 64"), nullptr);
+  EXPECT_EQ(run(session.get(), oneSequence({20}), 1).status, ENCAST_TOO_SMALL);
 }
 
 TEST_F(SessionTest, reservations_of_impossible_shapes_are_refused) {
@@ -518,6 +519,9 @@ TEST_F(SessionTest, names_sizes_and_pointers_of_a_run_are_checked) {
          ENCAST_INVALID_ARGUMENT, "field 'size' of encast_input is 8");
   expect({ids}, {output(first, [](auto &o) { o.size = 0; })},
          ENCAST_INVALID_ARGUMENT, "field 'size' of encast_output is 0");
+  expect({ids, input(attended, [](auto &i) { i.size += 8; })}, {first},
+         ENCAST_INVALID_ARGUMENT,
+         "field 'size' of encast_input is 40, but that of the first one is 32");
   expect({input(ids, [](auto &i) { i.name = nullptr; })}, {first},
          ENCAST_INVALID_ARGUMENT, "'name' is null");
   expect({input(ids, [](auto &i) { i.data = nullptr; })}, {first},
