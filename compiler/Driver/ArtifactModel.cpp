@@ -1,7 +1,6 @@
 //===- ArtifactModel.cpp - from the llvm stage to an artifact -------------===//
 
 #include "compiler/Driver/ArtifactModel.h"
-#include "codegen/Kernels/KernelArgs.h"
 #include "codegen/Kernels/Kernels.h"
 #include "codegen/LLVM/EmitObject.h"
 #include "codegen/LLVM/PlanToLLVM.h"
@@ -118,21 +117,6 @@ static WeightRecipe makeRecipe(encoder::WeightOp weight) {
 //===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
-
-/// Fields of the argument struct of a family's kernels.
-static int64_t operandCount(KernelFamily family) {
-  switch (family) {
-  case KernelFamily::Linear:
-    return static_cast<int64_t>(LinearArg::Count);
-  case KernelFamily::Attention:
-    return static_cast<int64_t>(AttentionArg::Count);
-  case KernelFamily::TileAttention:
-    return static_cast<int64_t>(TileAttentionArg::Count);
-  case KernelFamily::AttentionPack:
-    return static_cast<int64_t>(AttentionPackArg::Count);
-  }
-  llvm_unreachable("all families are listed");
-}
 
 static LogicalResult generate(kernel::DefineOp define, KernelCode &kernel) {
   const KernelRow *row = findKernelRow(define.getRow());

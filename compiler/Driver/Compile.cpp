@@ -183,9 +183,16 @@ bool Compilation::parse() {
     std::optional<Stage> stage = stageOf(module);
     if (!stage)
       break;
-    std::string target;
+    std::string target, error;
     if (auto name = module->getAttrOfType<StringAttr>(kernel::kTargetAttrName))
       target = name.getValue().str();
+    // Functions are named by it.
+    if (TargetCpu cpu; *stage != Stage::Encoder &&
+                       parseTarget(target, cpu, error) && cpu.name != target) {
+      reportError(options.model + ": kernel.target is '" + target +
+                  "', expected '" + cpu.name + "'");
+      return false;
+    }
     if (module == *top) {
       variants.push_back({std::move(top), *stage, target});
       return true;
