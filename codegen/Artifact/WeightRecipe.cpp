@@ -68,8 +68,6 @@ const char *kindName(Kind kind) {
     return "slice";
   case Kind::SliceColumns:
     return "slice columns";
-  case Kind::Add:
-    return "add";
   case Kind::Scale:
     return "scale";
   case Kind::Cast:
@@ -311,10 +309,8 @@ private:
       least = most = 0;
     if (current().kind == Kind::Interleave)
       least = most = 2;
-    if (current().kind == Kind::Concat || current().kind == Kind::Add) {
-      least = current().kind == Kind::Add ? 2 : 1;
+    if (current().kind == Kind::Concat)
       most = recipe.steps.size() * recipe.steps.size();
-    }
     if (given < least || given > most)
       return fail("has " + std::to_string(given) + " operands, expects " +
                   std::to_string(least) + (most > least ? " or more" : ""));
@@ -355,11 +351,6 @@ private:
       return checkSlice();
     case Kind::SliceColumns:
       return checkSliceColumns();
-    case Kind::Add:
-      for (size_t i = 0; i < current().operands.size(); ++i)
-        if (!expectShape(operand(i).shape))
-          return false;
-      return true;
     case Kind::Scale:
       if (!std::isfinite(current().factor))
         return fail("expects a finite factor, but got " +
@@ -580,8 +571,6 @@ private:
       return rows(step.operands[0], step.begin + begin, count, out);
     case Kind::SliceColumns:
       return sliceColumns(index, begin, count, out);
-    case Kind::Add:
-      return addRows(index, begin, count, out);
     case Kind::Scale:
       if (!rows(step.operands[0], begin, count, out))
         return false;
@@ -769,22 +758,6 @@ private:
     return true;
   }
 
-  bool addRows(int index, int64_t begin, int64_t count, Value *out) {
-    const RecipeStep &step = recipe.steps[index];
-    int64_t elements = count * rowElements(step);
-    std::vector<Value> &term = scratch[index];
-    term.resize(elements);
-    if (!rows(step.operands[0], begin, count, out))
-      return false;
-    for (size_t i = 1; i < step.operands.size(); ++i) {
-      if (!rows(step.operands[i], begin, count, term.data()))
-        return false;
-      for (int64_t j = 0; j < elements; ++j)
-        out[j] += term[j];
-    }
-    return true;
-  }
-
   bool padRows(const RecipeStep &step, int64_t begin, int64_t count,
                Value *out) {
     int64_t rowSize = rowElements(step);
@@ -888,7 +861,7 @@ bool evaluateRecipe(const WeightRecipe &recipe, WeightSource &source,
   bool arithmetic = false;
   for (size_t i = 0; i < recipe.steps.size(); ++i) {
     const RecipeStep &step = recipe.steps[i];
-    arithmetic |= step.kind == Kind::Add || step.kind == Kind::Scale;
+    arithmetic |= step.kind == Kind::Scale;
     if (step.kind == Kind::Tensor &&
         !source.read(step.file, step.tensor, step.shape, step.type, tensors[i],
                      error))

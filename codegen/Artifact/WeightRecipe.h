@@ -24,7 +24,6 @@ struct RecipeStep {
     Concat,       ///< Operands one after the other along dimension 0.
     Slice,        ///< Rows [begin, begin + shape[0]) of the operand.
     SliceColumns, ///< Columns [begin, begin + shape[1]) of a matrix.
-    Add,          ///< Elementwise sum of two or more operands of one shape.
     Scale,        ///< Operand times `factor`.
     Cast,         ///< Operand in `type`.
     Transpose,    ///< [N, K] or [N, 1, K] to [K, N]. Always f32.
@@ -81,7 +80,7 @@ public:
 };
 
 /// Evaluates a recipe into `bytes`, which takes the result's size. A cast to
-/// f32 keeps sums and scales in double, a cast to f16 or bf16 rounds, and so do
+/// f32 keeps scales in double, a cast to f16 or bf16 rounds, and so do
 /// tiles. False with `error` naming the weight and step if the recipe does not
 /// fit together, the tensor and flat index if a value used is not finite, the
 /// weight and flat index (of tiles: in their operand) if a value is beyond the

@@ -7,8 +7,8 @@
 /// Kernels that use tiles find all eight configured with 16 rows of 64 bytes,
 /// and leave the configuration as it is.
 /// Sizes that are known when compiling are baked into the kernel; these structs
-/// hold the rest. codegen/LLVM fills them by field number, so a new field is
-/// appended and its number added to the enum beside the struct.
+/// hold the rest. The calls of a plan list their fields in order
+/// (compiler/Conversion), and codegen/LLVM fills them in.
 //===----------------------------------------------------------------------===//
 
 #ifndef ENCAST_CODEGEN_KERNELS_KERNELARGS_H
@@ -48,19 +48,6 @@ struct LinearArgs {
                      ///< be null. Kernels that fetch the next panels ahead go
                      ///< on with it behind the last ones.
 };
-enum class LinearArg {
-  A,
-  B,
-  C,
-  Bias,
-  Residual,
-  Rows,
-  Panels,
-  CPanelBytes,
-  Workspace,
-  Ahead,
-  Count
-};
 
 /// Flash attention of the query heads that share a head of keys and values:
 /// out = softmax(q k^T * scale) v for a tile of queries over the keys of their
@@ -87,19 +74,6 @@ struct AttentionArgs {
   int64_t position; ///< Of the first query in its sequence, the others follow;
                     ///< read with a window only.
 };
-enum class AttentionArg {
-  Q,
-  K,
-  V,
-  Out,
-  Queries,
-  Keys,
-  QPlaneBytes,
-  KVPlaneBytes,
-  Workspace,
-  Position,
-  Count
-};
 
 /// Packs tokens of one sequence and one head of keys and values as tile
 /// attention reads them. Rows up to the next multiple of 32 behind the last
@@ -115,7 +89,6 @@ struct AttentionPackArgs {
   const int32_t *positions; ///< [rows + 1] of the tokens in their sequence; 0
                             ///< behind the last token of the sequence.
 };
-enum class AttentionPackArg { K, V, PackedK, PackedV, Rows, Positions, Count };
 
 /// Flash attention by tiles of bf16, of the query heads that share a head of
 /// keys and values, over the keys of a sequence or those of a window. Keys are
@@ -138,18 +111,6 @@ struct TileAttentionArgs {
   int64_t ahead;    ///< Packed rows from those of this head on to those that
                     ///< the thread reads next, for the same queries of another
                     ///< head: a window fetches them. 0: none.
-};
-enum class TileAttentionArg {
-  Q,
-  PackedK,
-  PackedV,
-  Out,
-  Queries,
-  Keys,
-  Position,
-  Workspace,
-  Ahead,
-  Count
 };
 
 } // namespace encast

@@ -4,6 +4,7 @@
 #include "codegen/Kernels/AttentionF32.h"
 #include "codegen/Kernels/AttentionPack.h"
 #include "codegen/Kernels/AttentionTiles.h"
+#include "codegen/Kernels/KernelArgs.h"
 #include "codegen/Kernels/LinearF32.h"
 #include "codegen/Kernels/LinearTiles.h"
 
@@ -32,6 +33,21 @@ bool encast::parseActivation(std::string_view name, Activation &activation) {
     ++index;
   }
   return false;
+}
+
+int64_t encast::operandCount(KernelFamily family) {
+  constexpr int64_t fieldBytes = 8;
+  switch (family) {
+  case KernelFamily::Linear:
+    return sizeof(LinearArgs) / fieldBytes;
+  case KernelFamily::Attention:
+    return sizeof(AttentionArgs) / fieldBytes;
+  case KernelFamily::TileAttention:
+    return sizeof(TileAttentionArgs) / fieldBytes;
+  case KernelFamily::AttentionPack:
+    return sizeof(AttentionPackArgs) / fieldBytes;
+  }
+  return 0;
 }
 
 static constexpr std::string_view kArithmeticNames[] = {"f32", "bf16", "bf16x3",

@@ -75,6 +75,9 @@ constexpr int64_t planeRowStride(int64_t columns, int64_t planes) {
 
 enum class KernelFamily { Linear, Attention, TileAttention, AttentionPack };
 
+/// Fields of the struct of KernelArgs.h that kernels of the family take.
+int64_t operandCount(KernelFamily family);
+
 /// A row of Kernels.def.
 struct KernelRow {
   const char *name; ///< e.g. "linear_f32_8x48_avx512".

@@ -187,7 +187,7 @@ struct ShortConvOptions {
 /// bias and scale are memref<channels x f32>, previous, x and next as well, or
 /// memref<channels x i16> of bf16 bits if bf16Input; y is as `output`
 /// says; weight is memref<3 x channels x f32>, that is [channels, 1, 3] of
-/// checkpoints transposed (concat of its slice_columns from 0, 1 and 2), which
+/// checkpoints transposed (kernel.transpose), which
 /// saves the shuffles of loads with stride 3. position is memref<2 x i32>: the
 /// position of this token in its sequence, and the next entry of the table of
 /// positions. At position 0 `previous` counts as 0, and where 0 follows `next`

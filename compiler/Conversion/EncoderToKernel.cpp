@@ -17,7 +17,6 @@
 /// whatever computes them if nothing else reads them, else split by a program.
 //===----------------------------------------------------------------------===//
 
-#include "codegen/Kernels/KernelArgs.h"
 #include "codegen/Kernels/Kernels.h"
 #include "codegen/RowPrograms/RowPrograms.h"
 #include "codegen/Target/TargetCpu.h"
@@ -138,12 +137,13 @@ private:
   FlatSymbolRefAttr define(const KernelRow &row, const LinearShape &shape);
   FlatSymbolRefAttr define(const KernelRow &row, const AttentionShape &shape);
   FlatSymbolRefAttr define(const Twine &name, const KernelRow &row,
-                           int64_t operands, ArrayRef<NamedAttribute> shape);
+                           ArrayRef<NamedAttribute> shape);
   NamedAttribute number(StringRef name, int64_t value) {
     return b.getNamedAttr(name, b.getI64IntegerAttr(value));
   }
 
   bool isExactlyBf16(LinearOp op);
+  bool storesBf16(LinearOp op);
   Arithmetic chooseArithmetic(LinearOp op);
   Arithmetic chooseArithmetic(AttentionOp op);
   int64_t wantedPlanes(Value value);
@@ -306,14 +306,13 @@ KernelBuilder::row(Operation *op, KernelFamily family, Arithmetic arithmetic) {
 /// The kernel of that name, which spells its shape; defines it at its first
 /// use.
 FlatSymbolRefAttr KernelBuilder::define(const Twine &name, const KernelRow &row,
-                                        int64_t operands,
                                         ArrayRef<NamedAttribute> shape) {
   FlatSymbolRefAttr &symbol = kernels[name.str()];
   if (!symbol) {
     OpBuilder at = OpBuilder::atBlockBegin(module.getBody());
-    auto define =
-        kernel::DefineOp::create(at, module.getLoc(), name.str(), row.name,
-                                 operands, at.getDictionaryAttr(shape));
+    auto define = kernel::DefineOp::create(at, module.getLoc(), name.str(),
+                                           row.name, operandCount(row.family),
+                                           at.getDictionaryAttr(shape));
     symbols.insert(define);
     symbol = symbolOf(define);
   }
@@ -350,7 +349,7 @@ FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
     attrs.push_back(number("plane_stride", shape.cPlaneStride));
     name += ".p" + std::to_string(shape.cPlanes);
   }
-  return define(name, row, static_cast<int64_t>(LinearArg::Count), attrs);
+  return define(name, row, attrs);
 }
 
 FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
@@ -364,20 +363,16 @@ FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
     attrs.push_back(number(attr, value));
     name += ("." + letter + Twine(value)).str();
   };
-  int64_t operands = 0;
   switch (row.family) {
   case KernelFamily::AttentionPack:
-    operands = static_cast<int64_t>(AttentionPackArg::Count);
     field("ldkv", "l", shape.ldkv, 0);
     field("kv_plane_stride", "s", shape.kvPlaneStride, 0);
-    return define(name, row, operands, attrs);
+    return define(name, row, attrs);
   case KernelFamily::TileAttention:
-    operands = static_cast<int64_t>(TileAttentionArg::Count);
     field("ldq", "q", shape.ldq, 0);
     field("q_plane_stride", "s", shape.qPlaneStride, 0);
     break;
   default:
-    operands = static_cast<int64_t>(AttentionArg::Count);
     attrs.push_back(b.getNamedAttr("scale", b.getF32FloatAttr(shape.scale)));
     name += llvm::formatv(".s{0:e8}", shape.scale);
   }
@@ -386,7 +381,7 @@ FlatSymbolRefAttr KernelBuilder::define(const KernelRow &row,
   field("window", "w", shape.window, -1);
   field("planes", "p", shape.outPlanes, 0);
   field("plane_stride", "t", shape.outPlaneStride, 0);
-  return define(name, row, operands, attrs);
+  return define(name, row, attrs);
 }
 
 //===----------------------------------------------------------------------===//
@@ -399,6 +394,13 @@ bool KernelBuilder::isExactlyBf16(LinearOp op) {
     return !weight || weightType(weight).getElementType().isBF16();
   };
   return isExact(op.getWeightAttr()) && isExact(op.getGateAttr());
+}
+
+/// In f32 weights that bf16 holds, or may round, are stored in bf16: they are
+/// widened exactly, and few rows wait for half as many bytes.
+bool KernelBuilder::storesBf16(LinearOp op) {
+  return arithmetics.lookup(op) == Arithmetic::F32 &&
+         (isExactlyBf16(op) || op.getPrecision() == Precision::Bf16);
 }
 
 /// The terms that a linear's products are made of on this target. Weights that
@@ -764,13 +766,8 @@ LogicalResult KernelBuilder::lower(LinearOp op) {
     input = asPlanes(input, activationPlanes(arithmetic));
     outPlanes = op.getResidual() ? 0 : wantedPlanes(op.getResult());
   }
-  // In f32 weights that bf16 holds, or may round, are stored in bf16: they are
-  // widened exactly, and few rows wait for half as many bytes.
-  bool bf16Weights =
-      arithmetic == Arithmetic::F32 &&
-      (isExactlyBf16(op) || op.getPrecision() == Precision::Bf16);
   Packing packing{.arithmetic = arithmetic,
-                  .bf16Weights = bf16Weights,
+                  .bf16Weights = storesBf16(op),
                   .headSize = headSize};
   op.getResult().replaceAllUsesWith(linear(op, **row, input, packing, headSize,
                                            outPlanes,
@@ -1016,8 +1013,8 @@ LogicalResult KernelBuilder::lowerToGroups(LinearOp op, OutputOp output) {
   shape.ldc = group * kernel::kPanelColumns;
   shape.bias = op.getBiasAttr() != nullptr;
   shape.activation = activationOf(op);
-  Packing packing{.arithmetic = arithmetic};
   FlatSymbolRefAttr weight = op.getWeightAttr(), transpose;
+  Packing packing{.arithmetic = arithmetic};
   if (isEmbedded(weight)) {
     Type type = weightType(weight).getElementType();
     transpose =
@@ -1025,6 +1022,7 @@ LogicalResult KernelBuilder::lowerToGroups(LinearOp op, OutputOp output) {
                                            {packedWeightPlanes(arithmetic)})
                         : getTransposePanel(module, shape.k, type));
   } else {
+    packing.bf16Weights = shape.bf16Weights = storesBf16(op);
     weight = packed(weight, FlatSymbolRefAttr(), packing);
   }
   int64_t workspace = linearWorkspaceBytes(row, shape);

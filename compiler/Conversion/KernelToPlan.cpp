@@ -184,7 +184,7 @@ private:
 
   LogicalResult checkEithers();
   LogicalResult makeSteps();
-  LogicalResult makeSlots();
+  void makeSlots();
   void makeSlot(Value value);
   void fetchAhead();
   void makeEdgeSlot(Value value);
@@ -481,7 +481,7 @@ int64_t PlanBuilder::outputMask(uint64_t outputs) {
   return outputs == allOutputs ? -1 : static_cast<int64_t>(outputs);
 }
 
-LogicalResult PlanBuilder::makeSlots() {
+void PlanBuilder::makeSlots() {
   for (auto [index, output] :
        llvm::enumerate(func.getOps<kernel::OutputOp>())) {
     SlotOp slot = addSlot("output." + output.getName(), SlotKind::Output);
@@ -507,7 +507,6 @@ LogicalResult PlanBuilder::makeSlots() {
         makeEdgeSlot(value);
     }
   }
-  return success();
 }
 
 /// Whether a linear may write over its residual, element by element: it alone
@@ -1141,11 +1140,13 @@ void PlanBuilder::fetchAhead() {
       if (!isLinear)
         continue;
       FlatSymbolRefAttr next = weights;
-      weights = cast<AtAttr>(call.getArgs()[int(LinearArg::B)]).getSymbol();
+      weights =
+          cast<AtAttr>(call.getArgs()[offsetof(LinearArgs, b) / 8]).getSymbol();
       if (!follows || !next)
         continue;
       SmallVector<Attribute> args = llvm::to_vector(call.getArgs());
-      args[int(LinearArg::Ahead)] = AheadAttr::get(b.getContext(), next);
+      args[offsetof(LinearArgs, ahead) / 8] =
+          AheadAttr::get(b.getContext(), next);
       call.setArgsAttr(b.getArrayAttr(args));
     }
   }
@@ -1198,8 +1199,7 @@ LogicalResult PlanBuilder::run() {
         indexSlot(SlotKind::Pick);
       }
     }
-  if (failed(makeSlots()))
-    return failure();
+  makeSlots();
   for (auto [number, step] : llvm::enumerate(steps))
     emitStep(step, number);
   fetchAhead();

@@ -16,7 +16,7 @@ def EncoderToKernelPass : Pass<"encoder-to-kernel", "::mlir::ModuleOp"> {
     %1 = encoder.linear %0, @w bias @b activation gelu : ...
     // becomes
     kernel.define @linear_f32_8x48_avx512.k384... row "linear_f32_8x48_avx512"
-        operands 9 {...}
+        operands 10 {...}
     %1 = kernel.linear @linear_f32_8x48_avx512.k384...(%0, @w.packed bias @b.packed)
         panels 96 by 3 rows by 8 : ...
     ```

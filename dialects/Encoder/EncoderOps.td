@@ -153,8 +153,8 @@ def Encoder_WeightOp : Encoder_Op<"weight", [Symbol, NoRegionArguments,
     SingleBlock, IsolatedFromAbove]> {
   let summary = "a weight and the recipe that makes it from the checkpoint";
   let description = [{
-    The region computes the weight once, when the artifact is written; sums and
-    scales in f64 with one rounding.
+    The region computes the weight once, when the artifact is written; scales in
+    f64 with one rounding.
 
     Example:
     ```mlir

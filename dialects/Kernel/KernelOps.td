@@ -77,7 +77,7 @@ def Kernel_DefineOp : Kernel_Op<"define", [Symbol]> {
     Example:
     ```mlir
     kernel.define @linear_f32_8x48_avx512.k384 row "linear_f32_8x48_avx512"
-        operands 9 {k = 384, lda = 384, ldc = 1552, bias, activation = "gelu"}
+        operands 10 {k = 384, lda = 384, ldc = 1552, bias, activation = "gelu"}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$row,
@@ -315,7 +315,7 @@ def Kernel_HeadsOp : Kernel_RowsOp<"heads"> {
 
     Example:
     ```mlir
-    %q = kernel.heads @heads.16x64.norm.rope(%0 at %positions) column 0
+    %q = kernel.heads @"heads_16x64_norm_1e-05_rope_panels"(%0 at %positions) column 0
         weights [@q_gain, @rope] panel_major 64
         : tensor<?x2048xf32> -> tensor<?x1024xf32>
     ```

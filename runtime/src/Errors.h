@@ -3,7 +3,7 @@
 /// \file
 /// One function per error owns its text; callers pass facts. Each fills `error`
 /// (which may be null, or of a shorter size than ours) and returns its status,
-/// so that a failure reads `return tokenOutOfRange(error, ...)`.
+/// so that a failure reads `return idOutOfRange(error, ...)`.
 //===----------------------------------------------------------------------===//
 
 #ifndef ENCAST_RUNTIME_SRC_ERRORS_H

@@ -15,7 +15,6 @@ public:
   Log(encast_log_function function, void *data)
       : function(function), data(data) {}
 
-  bool isSet() const { return function; }
   __attribute__((format(printf, 3, 4))) void
   write(encast_log_level level, const char *format, ...) const;
 

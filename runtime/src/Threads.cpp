@@ -66,10 +66,6 @@ CpuSet allowedCpus() {
   return cpus;
 }
 
-bool setAffinity(CpuSet cpus) {
-  return syscall(SYS_sched_setaffinity, 0, CpuSet::kBytes, cpus.data()) == 0;
-}
-
 /// Quota over period of one group in whole CPUs, at least 1.
 static int64_t cpusOfGroup(const char *root, const char *folder, bool unified) {
   int64_t quota = 0, period = 0;

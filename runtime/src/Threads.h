@@ -59,9 +59,6 @@ int64_t cgroupCpus(const char *root);
 /// Threads that a session takes if nothing else is said.
 int defaultThreads(const char *root, const CpuSet &cpus);
 
-/// Lets the calling thread run on `cpus` only; false if the system refuses.
-bool setAffinity(CpuSet cpus);
-
 } // namespace encast::runtime
 
 #endif // ENCAST_RUNTIME_SRC_THREADS_H

@@ -531,11 +531,10 @@ TEST(WeightRecipe, FirstTileOfAPairHoldsTheGates) {
 TEST(WeightRecipe, SplitsAScaledValueAsIfRoundedToF32First) {
   // In double, 1 + 2^-8 and a bit: just above the tie, but not in f32.
   TestSource source;
-  source.tensors["a"] = bytesOf<float>({1.0f + 0x1p-8f});
-  source.tensors["b"] = bytesOf<float>({0x1p-40f});
+  source.tensors["x"] = bytesOf<float>({1.0f + 0x1p-8f});
   RecipeBuilder builder("w");
-  int a = builder.tensor("a", {1, 1}), b = builder.tensor("b", {1, 1});
-  builder.packTiles(builder.add(Kind::Add, {a, b}, {1, 1}), 2, {1, 1, 2048});
+  int x = builder.tensor("x", {1, 1});
+  builder.packTiles(builder.scale(x, 1 + 0x1p-40, {1, 1}), 2, {1, 1, 2048});
   std::vector<float> tiles = evaluateBF16(builder, source);
   EXPECT_EQ(tiles[0], 1.0f);
   EXPECT_EQ(tiles[1024], 0x1p-8f);
@@ -645,43 +644,30 @@ TEST(WeightRecipe, RopeTableHasTheCosinesAndSinesOfTransformers) {
   }
 }
 
-TEST(WeightRecipe, RoundsOnceAfterAllSumsAndScales) {
-  // In f32 each intermediate result would be rounded: (1 + 2^-24) to 1.
+TEST(WeightRecipe, RoundsOnceAfterAllScales) {
+  // In f32 each intermediate result would be rounded: 1 + 2^-24 to 1.
   TestSource source;
-  source.tensors["one"] = bytesOf<float>({1.0f, 0.1f});
-  source.tensors["tiny"] = bytesOf<float>({0x1p-24f, 0.2f});
+  source.tensors["x"] = bytesOf<float>({1.0f, 0.1f});
   RecipeBuilder builder("w");
-  int one = builder.tensor("one", {2}), tiny = builder.tensor("tiny", {2});
-  int sum = builder.add(Kind::Add, {one, tiny, tiny}, {2});
-  int scaled = builder.scale(sum, 3.0, {2});
+  constexpr double factor = 1 + 0x1p-24;
+  int scaled = builder.scale(builder.tensor("x", {2}), factor, {2});
   int cast = builder.add(Kind::Cast, {scaled}, {2});
-  builder.scale(cast, 1.0 / 3.0, {2});
-  double inexact = (double(0.1f) + double(0.2f) + double(0.2f)) * 3 * (1.0 / 3);
+  builder.scale(cast, factor, {2});
   EXPECT_EQ(evaluateF32(builder, source),
-            (std::vector<float>{1.0f + 0x1p-23f, float(inexact)}));
+            (std::vector<float>{1.0f + 0x1p-23f,
+                                float(double(0.1f) * factor * factor)}));
 }
 
-TEST(WeightRecipe, RoundsASumToAHalfWithoutAStopAtF32) {
+TEST(WeightRecipe, RoundsAScaledValueToAHalfWithoutAStopAtF32) {
   // Just above the tie between 1 and 1 + 2^-7: through f32 it would be the tie,
   // and go down to 1.
   TestSource source;
-  source.tensors["a"] = bytesOf<float>({1.0f + 0x1p-8f});
-  source.tensors["b"] = bytesOf<float>({0x1p-40f});
+  source.tensors["x"] = bytesOf<float>({1.0f + 0x1p-8f});
   RecipeBuilder builder("w");
-  int a = builder.tensor("a", {1}), b = builder.tensor("b", {1});
-  int sum = builder.add(Kind::Add, {a, b}, {1});
-  builder.add(Kind::Cast, {sum}, {1}, ElementType::BF16);
+  int scaled = builder.scale(builder.tensor("x", {1}), 1 + 0x1p-40, {1});
+  builder.add(Kind::Cast, {scaled}, {1}, ElementType::BF16);
   EXPECT_EQ(valuesOf<uint16_t>(evaluate(builder, source)),
             std::vector<uint16_t>{0x3f81});
-}
-
-TEST(WeightRecipe, SumKeepsNegativeZero) {
-  TestSource source;
-  source.tensors["x"] = bytesOf<float>({-0.0f});
-  RecipeBuilder builder("w");
-  int x = builder.tensor("x", {1});
-  builder.add(Kind::Add, {x, x}, {1});
-  EXPECT_TRUE(std::signbit(evaluateF32(builder, source)[0]));
 }
 
 TEST(WeightRecipe, ReadsUnalignedTensors) {
@@ -864,9 +850,8 @@ const Misfit kMisfits[] = {
        b.recipe.steps[1].operands = {0};
      },
      "weight 'w': step 1 (tensor): has 1 operands, expects 0"},
-    {"SumOfOne",
-     [](RecipeBuilder &b) { b.add(Kind::Add, {b.tensor("x", {2})}, {2}); },
-     "weight 'w': step 1 (add): has 1 operands, expects 2 or more"},
+    {"ConcatOfNone", [](RecipeBuilder &b) { b.add(Kind::Concat, {}, {2}); },
+     "weight 'w': step 0 (concat): has 0 operands, expects 1"},
     {"OperandIsLater",
      [](RecipeBuilder &b) {
        b.tensor("x", {2});
@@ -909,12 +894,9 @@ const Misfit kMisfits[] = {
        b.slice(b.tensor("x", {4}), 0, {3}, ElementType::BF16);
      },
      "weight 'w': step 1 (slice): operand of type f32, but the result is bf16"},
-    {"SumOfOtherShape",
-     [](RecipeBuilder &b) {
-       int x = b.tensor("x", {2, 2}), y = b.tensor("y", {4});
-       b.add(Kind::Add, {x, y}, {2, 2});
-     },
-     "weight 'w': step 2 (add): expects result shape [4], but got [2, 2]"},
+    {"ScaleToOtherShape",
+     [](RecipeBuilder &b) { b.scale(b.tensor("x", {4}), 2, {2, 2}); },
+     "weight 'w': step 1 (scale): expects result shape [4], but got [2, 2]"},
     {"ScaleByInfinity",
      [](RecipeBuilder &b) { b.scale(b.tensor("x", {4}), HUGE_VAL, {4}); },
      "weight 'w': step 1 (scale): expects a finite factor, but got inf"},
@@ -1096,10 +1078,10 @@ const Misfit kMisfits[] = {
     {"SharedStepsThatDoubleTheWork",
      [](RecipeBuilder &b) {
        int x = b.tensor("x", {1});
-       for (int i = 0; i < 64; ++i)
-         x = b.add(Kind::Add, {x, x}, {1});
+       for (int64_t rows = 2; rows <= 1 << 16; rows *= 2)
+         x = b.add(Kind::Concat, {x, x}, {rows});
      },
-     "weight 'w': step 12 (add): evaluating it visits more than 4096 steps"},
+     "weight 'w': step 12 (concat): evaluating it visits more than 4096 steps"},
 };
 INSTANTIATE_TEST_SUITE_P(WeightRecipe, RecipeThatDoesNotFit,
                          testing::ValuesIn(kMisfits),

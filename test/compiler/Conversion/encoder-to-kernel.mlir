@@ -187,19 +187,20 @@ module {
 !picked = tensor<?x16xf32, #encoder.rows<picked>>
 
 // A vocabulary's weight that the embedding shares stays row-major and is packed
-// a group at a time; a wide one of its own is packed once. Neither result is
-// ever in memory as a whole. What is narrow is stored from its rows.
+// a group at a time; a wide one of its own is packed once, in bf16 if that holds
+// it. Neither result is ever in memory as a whole. What is narrow is stored from its
+// rows.
 // CHECK-LABEL: module attributes
 //       CHECK:   %[[P:.*]] = kernel.gather @copy_16(%{{.*}}) by pick
 //       CHECK:   kernel.output "tied" columns 40 per_token
 //  CHECK-NEXT:   kernel.linear_store @{{.*}}(%[[P]], @words bias @words.bias.packed transpose @[[TRANSPOSE:.*]]) to "tied" by @[[STORE:.*]] columns 40 panels by 1 rows by 6 {name = "tied"}
 //       CHECK:   kernel.output "wide" columns 1025 per_token
-//  CHECK-NEXT:   kernel.linear_store @{{[^ ]*}}(%[[P]], @wide.packed) to "wide" by @[[STORE]] columns 1025 panels by 1 rows by 6
+//  CHECK-NEXT:   kernel.linear_store @{{[^ ]*}}.bf16_weights(%[[P]], @wide.packed.bf16) to "wide" by @[[STORE]] columns 1025 panels by 1 rows by 6
 //       CHECK:   %[[N:.*]] = kernel.linear {{.*}}@narrow.packed) panels 64
 //       CHECK:   kernel.store @copy_1024(%[[N]]) to "narrow"
 //       CHECK: encoder.weight @words : tensor<40x16xbf16>
 //   CHECK-NOT: encoder.weight @words.packed
-//       CHECK: encoder.weight @wide.packed : tensor<65x16x16xf32>
+//       CHECK: encoder.weight @wide.packed.bf16 : tensor<65x8x32xbf16>
 //
 //       AVX512:   kernel.linear_store {{.*}} to "tied" {{.*}} panels by 3 rows by 8
 module {
@@ -226,9 +227,9 @@ module {
     %0 = encoder.tensor "words.bias" in "model.safetensors" : tensor<40xf32>
     encoder.yield %0 : tensor<40xf32>
   }
-  encoder.weight @wide : tensor<1025x16xf32> {
-    %0 = encoder.tensor "wide" in "model.safetensors" : tensor<1025x16xf32>
-    encoder.yield %0 : tensor<1025x16xf32>
+  encoder.weight @wide : tensor<1025x16xbf16> {
+    %0 = encoder.tensor "wide" in "model.safetensors" : tensor<1025x16xbf16>
+    encoder.yield %0 : tensor<1025x16xbf16>
   }
   encoder.weight @narrow : tensor<1024x16xf32> {
     %0 = encoder.tensor "narrow" in "model.safetensors" : tensor<1024x16xf32>
