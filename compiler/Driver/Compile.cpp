@@ -14,6 +14,7 @@
 #include "compiler/Driver/Diagnostics.h"
 #include "dialects/Kernel/Kernel.h"
 #include "frontends/BuildEncoder.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -115,6 +116,23 @@ static void nameLocations(ModuleOp module) {
 /// Levels of brackets in a printed stage. What reads it calls itself for each;
 /// a stage that encast prints has a dozen.
 static constexpr int kMostBrackets = 256;
+/// Operations of a function, whose operands passes follow in the same way. A
+/// layer has a dozen.
+static constexpr int64_t kMostOperations = 1 << 14;
+
+static LogicalResult checkLength(ModuleOp module) {
+  WalkResult result = module.walk([](func::FuncOp function) {
+    for (Block &block : function.getBody())
+      if (int64_t count = block.getOperations().size();
+          count > kMostOperations) {
+        function.emitOpError() << "has " << count << " operations, at most "
+                               << kMostOperations << " work";
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
 
 /// Whether no part of the text, but for strings and comments, stands in more
 /// brackets.
@@ -168,7 +186,7 @@ bool Compilation::parse() {
   if (!top)
     return false; // Diagnosed by the parser.
   nameLocations(*top);
-  if (failed(verify(*top)))
+  if (failed(verify(*top)) || failed(checkLength(*top)))
     return false;
   weightsRoot = llvm::sys::path::parent_path(options.model).str();
   if (weightsRoot.empty())

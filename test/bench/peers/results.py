@@ -16,6 +16,8 @@ def median(values):
 
 def median_peaks(readings):
     """Of dicts from instructions to GFLOP/s, all alike."""
+    if not readings:
+        return {}
     return {name: median(each[name] for each in readings)
             for name in readings[0]}
 
