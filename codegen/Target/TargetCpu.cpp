@@ -9,6 +9,15 @@
 
 using namespace encast;
 
+static constexpr std::string_view featureName(uint32_t bit) {
+#define NAME(feature, number, name)                                            \
+  if (bit == ENCAST_CPU_##feature)                                             \
+    return name;
+  ENCAST_CPU_FEATURES(NAME)
+#undef NAME
+  return "";
+}
+
 namespace {
 struct Feature {
   uint32_t bit;
@@ -16,7 +25,7 @@ struct Feature {
   uint32_t requirements;
 };
 const Feature kFeatures[] = {
-#define ENCAST_FEATURE(bit, name, requires) {bit, name, requires},
+#define ENCAST_FEATURE(bit, requires) {bit, featureName(bit), requires},
 #include "codegen/Target/Targets.def"
 };
 

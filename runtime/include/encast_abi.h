@@ -59,18 +59,23 @@ typedef struct encast_abi_table {
 
 /*
  * CPU features a variant needs; a variant with a bit that the runtime does not
- * know is not chosen. The order is part of the ABI.
+ * know is not chosen. Numbers are part of the ABI; names are those of targets.
+ * AVX2 is with FMA, F16C and BMI2: x86-64-v3. AVX512 is F, CD, BW, DQ and VL:
+ * x86-64-v4. AMX_BF16 is with AVX512-VBMI.
  */
-enum {
-  ENCAST_CPU_AVX2 = 1u << 0,   /* with FMA, F16C and BMI2: x86-64-v3 */
-  ENCAST_CPU_AVX512 = 1u << 1, /* F, CD, BW, DQ, VL: x86-64-v4 */
-  ENCAST_CPU_AVX512_VNNI = 1u << 2,
-  ENCAST_CPU_AVX512_BF16 = 1u << 3,
-  ENCAST_CPU_AVX_VNNI = 1u << 4,
-  ENCAST_CPU_AMX_INT8 = 1u << 5,
-  ENCAST_CPU_AMX_BF16 = 1u << 6, /* with AVX512-VBMI */
-  ENCAST_CPU_KNOWN = (1u << 7) - 1
-};
+#define ENCAST_CPU_FEATURES(FEATURE)                                           \
+  FEATURE(AVX2, 0, "avx2")                                                     \
+  FEATURE(AVX512, 1, "avx512")                                                 \
+  FEATURE(AVX512_VNNI, 2, "avx512vnni")                                        \
+  FEATURE(AVX512_BF16, 3, "avx512bf16")                                        \
+  FEATURE(AVX_VNNI, 4, "avxvnni")                                              \
+  FEATURE(AMX_INT8, 5, "amx-int8")                                             \
+  FEATURE(AMX_BF16, 6, "amx-bf16")
+
+#define ENCAST_CPU_BIT(feature, number, name)                                  \
+  ENCAST_CPU_##feature = 1u << number,
+enum { ENCAST_CPU_FEATURES(ENCAST_CPU_BIT) ENCAST_CPU_KNOWN = (1u << 7) - 1 };
+#undef ENCAST_CPU_BIT
 
 /* What an artifact asks of the runtime: bits of required_features. */
 enum {

@@ -79,29 +79,19 @@ uint64_t cpuFeatures() {
 }
 
 void appendFeatureNames(uint64_t features, Text &text) {
-  static const struct {
-    uint64_t bit;
-    const char *name;
-  } names[] = {
-      {ENCAST_CPU_AVX2, "avx2"},
-      {ENCAST_CPU_AVX512, "avx512"},
-      {ENCAST_CPU_AVX512_VNNI, "avx512vnni"},
-      {ENCAST_CPU_AVX512_BF16, "avx512bf16"},
-      {ENCAST_CPU_AVX_VNNI, "avxvnni"},
-      {ENCAST_CPU_AMX_INT8, "amx-int8"},
-      {ENCAST_CPU_AMX_BF16, "amx-bf16"},
-  };
   const char *separator = "";
-  for (const auto &name : names)
-    if (features & name.bit) {
-      text.append(separator);
-      text.append(name.name);
-      separator = "+";
-    }
-  if (features & ~uint64_t(ENCAST_CPU_KNOWN)) {
+  auto append = [&](const char *name) {
     text.append(separator);
-    text.append("newer instructions");
-  }
+    text.append(name);
+    separator = "+";
+  };
+#define APPEND(feature, number, name)                                          \
+  if (features & ENCAST_CPU_##feature)                                         \
+    append(name);
+  ENCAST_CPU_FEATURES(APPEND)
+#undef APPEND
+  if (features & ~uint64_t(ENCAST_CPU_KNOWN))
+    append("newer instructions");
 }
 
 int requestTileState() {

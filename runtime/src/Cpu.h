@@ -12,7 +12,7 @@ namespace encast::runtime {
 /// ENCAST_CPU_* bits that both the CPU and the system support.
 uint64_t cpuFeatures();
 
-/// Appends the names of ENCAST_CPU_* bits as Targets.def spells them, joined by
+/// Appends the names of ENCAST_CPU_* bits as targets spell them, joined by
 /// "+"; bits without a name are "newer instructions".
 void appendFeatureNames(uint64_t features, Text &text);
 

@@ -31,15 +31,17 @@ const char *domainName(uint32_t domain) {
   return names[domain];
 }
 
-/// Features as in Targets.def, for both formats.
+/// Features as targets spell them, for both formats.
 std::vector<std::string> featureNames(uint64_t features) {
-  static const char *const names[] = {"avx2",       "avx512",  "avx512vnni",
-                                      "avx512bf16", "avxvnni", "amx-int8",
-                                      "amx-bf16"};
   std::vector<std::string> list;
+#define APPEND(feature, number, name)                                          \
+  if (features & ENCAST_CPU_##feature)                                         \
+    list.push_back(name);
+  ENCAST_CPU_FEATURES(APPEND)
+#undef APPEND
   for (int bit = 0; bit < 64; ++bit)
-    if (features >> bit & 1)
-      list.push_back(bit < 7 ? names[bit] : text("feature %d", bit));
+    if ((features & ~uint64_t(ENCAST_CPU_KNOWN)) >> bit & 1)
+      list.push_back(text("feature %d", bit));
   return list;
 }
 
