@@ -81,8 +81,8 @@ func::FuncOp encast::getNormalize(ModuleOp module, int64_t columns) {
                             return p.fma(value, value, partial);
                           });
                       Value norm = p.squareRoot(squares);
-                      Value divisor =
-                          p.broadcast(p.maximum(norm, p.scalar(1e-12)));
+                      Value divisor = p.broadcast(p.unlessInfinite(
+                          p.maximum(norm, p.scalar(1e-12)), norm));
                       p.forEachVector(columns, [&](Columns at) {
                         p.store(p.divide(p.load(x, at), divisor), y, at);
                       });

@@ -206,10 +206,15 @@ Value RowProgram::sumLanes(Value value) {
   return vector::ExtractOp::create(b, value, ArrayRef<int64_t>{0});
 }
 
+Value RowProgram::unlessInfinite(Value value, Value sum) {
+  return add(value, subtract(sum, sum));
+}
+
 Value RowProgram::inverseRoot(Value sum, int64_t count, double epsilon) {
   Value mean = divide(sum, scalar(double(count)));
   Value root = squareRoot(add(mean, scalar(epsilon)));
-  return setName(broadcast(divide(scalar(1), root)), "scale");
+  Value scale = unlessInfinite(divide(scalar(1), root), sum);
+  return setName(broadcast(scale), "scale");
 }
 
 func::FuncOp RowProgram::finish() {

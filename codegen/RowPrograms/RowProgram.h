@@ -102,6 +102,9 @@ public:
   /// The sum of 16 lanes, in halves.
   Value sumLanes(Value value);
 
+  /// `value`, or NaN if `sum` has overflowed: what is divided by infinity would
+  /// be a finite row, which nobody takes for wrong.
+  Value unlessInfinite(Value value, Value sum);
   /// 1 / sqrt(sum / count + epsilon) in 16 lanes.
   Value inverseRoot(Value sum, int64_t count, double epsilon);
 

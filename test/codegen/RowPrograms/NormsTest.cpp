@@ -213,6 +213,31 @@ TEST_P(NormsTest, RmsNormOfZerosIsZero) {
   EXPECT_EQ(y.values(), std::vector<float>(20, 0));
 }
 
+// Zeros or the bias would pass for results; what is not finite is reported.
+TEST_P(NormsTest, SumsOfSquaresThatOverflowGiveNaN) {
+  Programs programs(GetParam(), [](ModuleOp module) {
+    getLayerNorm(module, 20, 1e-5, true);
+    getRmsNorm(module, 20, 1e-5);
+    getNormalize(module, 20);
+  });
+  std::vector<float> large = randomRow(20, 1);
+  for (float &value : large)
+    value *= 1e20f;
+  Row x(large), gain(randomRow(20, 2)), bias(randomRow(20, 3)),
+      y(std::vector<float>(20, -7));
+  auto expectNaN = [&] {
+    for (float value : y.values())
+      EXPECT_TRUE(std::isnan(value));
+  };
+  programs.call("layer_norm_20_1e-05", x.data(), gain.data(), bias.data(),
+                y.data());
+  expectNaN();
+  programs.call("rms_norm_20_1e-05", x.data(), gain.data(), y.data());
+  expectNaN();
+  programs.call("normalize_20", x.data(), y.data());
+  expectNaN();
+}
+
 //===----------------------------------------------------------------------===//
 // Norms in bf16 planes
 //===----------------------------------------------------------------------===//
