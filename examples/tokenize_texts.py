@@ -4,7 +4,7 @@
 usage: examples/tokenize_texts.py MODEL_FOLDER TEXTS.txt > IDS.jsonl
 
 MODEL_FOLDER is a Hugging Face folder with tokenizer.json. A text longer than
-the folder's `max_seq_length` is cut there, as Sentence Transformers does, and
+the folder's limit for sentences is cut there, as Sentence Transformers does, and
 a note says so. Needs the Python package `tokenizers`.
 """
 
@@ -17,10 +17,14 @@ import tokenizers
 
 def longest_sequence(folder):
     """In tokens, or None if the folder does not say."""
-    config = folder / "sentence_bert_config.json"
-    if not config.exists():
-        return None
-    return json.loads(config.read_text())["max_seq_length"]
+    for name, field in (("sentence_bert_config.json", "max_seq_length"),
+                        ("tokenizer_config.json", "model_max_length")):
+        config = folder / name
+        if config.exists():
+            limit = json.loads(config.read_text()).get(field)
+            if limit:
+                return limit
+    return None
 
 
 def main(folder, texts_path):

@@ -40,11 +40,9 @@ public:
     bool isInteger = true;
     for (const char *c = text; c != end; ++c)
       isInteger &= *c == '-' || (*c >= '0' && *c <= '9');
-    if (isInteger) {
+    if (isInteger &&
+        std::from_chars(text, end, value->integer).ec == std::errc()) {
       value->kind = JsonValue::Kind::Integer;
-      if (std::from_chars(text, end, value->integer).ec != std::errc())
-        return fail("the integer " + shorten(text, length) +
-                    " does not fit 64 bits");
       value->real = static_cast<double>(value->integer);
       return true;
     }

@@ -24,7 +24,8 @@ struct JsonValue {
   enum class Kind { Null, Boolean, Integer, Real, String, Array, Object };
   Kind kind = Kind::Null;
   bool boolean = false;
-  int64_t integer = 0; ///< Integer: written without fraction and exponent.
+  int64_t integer = 0; ///< Integer: written without fraction and exponent, and
+                       ///< within 64 bits; others are Real.
   double real = 0;     ///< Real; of an Integer the nearest double.
   std::string string;
   std::vector<std::string> keys;   ///< Object: key i belongs to elements[i].

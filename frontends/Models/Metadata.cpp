@@ -199,6 +199,20 @@ bool readOptional(const std::string &path, JsonValue &document,
   return !fileExists(path) || readJsonFile(path, {}, document, error);
 }
 
+/// What Sentence Transformers 6 saves as the length of a text, and others as no
+/// limit, a number beyond integers; 0 if there is none.
+bool readTokenizerLimit(const std::string &folder, int64_t maxTokens,
+                        int64_t &limit, std::string &error) {
+  JsonValue document;
+  if (!readOptional(joinPath(folder, "tokenizer_config.json"), document, error))
+    return false;
+  const JsonValue *length = document.find("model_max_length");
+  limit = length && length->is(JsonValue::Kind::Integer) && length->integer > 0
+              ? std::min(length->integer, maxTokens)
+              : 0;
+  return true;
+}
+
 } // namespace
 
 bool collectMetadata(ImportContext &context, const std::string &folder,
@@ -220,6 +234,10 @@ bool collectMetadata(ImportContext &context, const std::string &folder,
   int64_t maxLength = 0;
   if (transformer.has("max_seq_length"))
     maxLength = transformer.integer("max_seq_length", 0, 1, INT32_MAX);
+  else if (context.chain &&
+           !readTokenizerLimit(transformerFolder, context.spec.maxTokens,
+                               maxLength, context.error))
+    return false;
   bool hasCase = transformer.has("do_lower_case");
   bool lowerCase = transformer.boolean("do_lower_case", false);
   if (context.chain)

@@ -129,6 +129,23 @@ TEST_F(Metadata, KeepsPromptsAndLengthOfSentenceTransformers) {
                   R"("max_seq_length":128,"do_lower_case":false,"matrices")"));
 }
 
+// As Sentence Transformers 6 saves it.
+TEST_F(Metadata, TakesTheLengthOfATokenizerBehindModules) {
+  model.files["tokenizer_config.json"] = R"({"model_max_length": 3})";
+  EXPECT_FALSE(has("max_seq_length"));
+  model.files["modules.json"] =
+      R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+          {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}])";
+  model.files["1_Pooling/config.json"] = "{}";
+  EXPECT_TRUE(has(R"("max_seq_length":3,)"));
+  model.files["tokenizer_config.json"] =
+      R"({"model_max_length": 1000000000000000019884624838656})";
+  EXPECT_FALSE(has("max_seq_length"));
+  model.files["tokenizer_config.json"] = R"({"model_max_length": 2000000000})";
+  EXPECT_FALSE(has(R"("max_seq_length":2000000000)"));
+  EXPECT_TRUE(has("max_seq_length"));
+}
+
 TEST_F(Metadata, SimilarityIsCosineUnlessSaid) {
   model.files["modules.json"] =
       R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
