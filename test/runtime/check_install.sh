@@ -36,3 +36,8 @@ grep -q 'id 100 is outside of the vocabulary' "$work/error"
 printf '[20, 21]\n' |
   "$work/installed/bin/encast-run" "$artifact" --ids - --out "$work/out.npy"
 "$work/installed/bin/encast-inspect" "$artifact" >/dev/null
+
+# An empty part of a library path is the current folder, whatever lies there.
+for program in "$build"/bin/encast* "$work/installed"/bin/*; do
+  if readelf -d "$program" | grep -E 'R(UN)?PATH.*(\[:|::|:\])'; then exit 1; fi
+done
