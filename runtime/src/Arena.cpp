@@ -51,6 +51,8 @@ encast_status Arena::mapPages(const Log &log, encast_error *error) {
   memory = mapAligned(bytes, large ? kHugePageBytes : kPageBytes);
   if (!memory)
     return outOfMemory(error, options.what, bytes);
+  if (!options.hugePages)
+    madvise(memory, bytes, MADV_NOHUGEPAGE); // Systems may give them unasked.
   if (large && madvise(memory, bytes, MADV_HUGEPAGE))
     log.write(ENCAST_LOG_INFO, "no huge pages for %s: %s", options.what,
               strerror(errno));

@@ -176,8 +176,9 @@ encast_status threadRefused(encast_error *error, int index, int count,
 
 encast_status fileError(encast_error *error, const char *action,
                         int systemError) {
-  return fail(error, ENCAST_IO_ERROR, "cannot %s the file: %s", action,
-              strerror(systemError));
+  return fail(error,
+              systemError == ENOMEM ? ENCAST_OUT_OF_MEMORY : ENCAST_IO_ERROR,
+              "cannot %s the file: %s", action, strerror(systemError));
 }
 
 encast_status notRegularFile(encast_error *error) {
@@ -185,8 +186,15 @@ encast_status notRegularFile(encast_error *error) {
 }
 
 encast_status loaderRefused(encast_error *error, const char *reason) {
-  return fail(error, ENCAST_BAD_ARTIFACT, "the dynamic loader refused it: %s",
-              reason);
+  // What is not the artifact's fault; of dlopen there is but the text.
+  static const char *const system[] = {
+      "cannot open shared object", "cannot stat shared object",
+      "failed to map segment", "cannot change memory protections"};
+  encast_status status = ENCAST_BAD_ARTIFACT;
+  for (const char *text : system)
+    if (strstr(reason, text))
+      status = ENCAST_IO_ERROR;
+  return fail(error, status, "the dynamic loader refused it: %s", reason);
 }
 
 encast_status loaderReplaces(encast_error *error, const char *token) {
@@ -286,8 +294,8 @@ encast_status artifactAltered(encast_error *error) {
 encast_status artifactReplaced(encast_error *error) {
   return fail(error, ENCAST_BAD_ARTIFACT,
               "the dynamic loader returned another artifact: the file was "
-              "replaced while an older one of this name is loaded; close the "
-              "older model first, or open the file under another name");
+              "replaced too often while older ones are loaded; close the "
+              "older models first, or open the file under another name");
 }
 
 encast_status badDescriptorField(encast_error *error, const char *what,

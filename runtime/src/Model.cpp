@@ -19,15 +19,17 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <new>
+#include <unistd.h>
 
 using namespace encast::runtime;
 
 namespace {
 
-/// Memory from malloc, freed at the end of the scope unless released.
+/// Memory from malloc, freed at the end of the scope.
 struct Memory {
   void *bytes;
   explicit Memory(size_t size) : bytes(malloc(size)) {}
+  explicit Memory(char *owned) : bytes(owned) {}
   ~Memory() { free(bytes); }
   Memory(const Memory &) = delete;
   Memory &operator=(const Memory &) = delete;
@@ -52,22 +54,10 @@ const char *dynamicStringToken(const char *path) {
   return nullptr;
 }
 
-/// Loads the library at `path`, which may be relative, and finds its
-/// descriptor, which must be the one of the file that was checked.
-encast_status loadLibrary(const char *path, Hash128 id, encast_model &model,
-                          encast_error *error) {
-  if (const char *token = dynamicStringToken(path))
-    return loaderReplaces(error, token);
-  // A name without a slash would be searched for in the library path.
-  size_t size = strlen(path) + 3;
-  Memory name(size);
-  if (!name.bytes)
-    return outOfMemory(error, "a path", size);
-  auto *fullPath = static_cast<char *>(name.bytes);
-  snprintf(fullPath, size, "%s%s", strchr(path, '/') ? "" : "./", path);
-  model.library = dlopen(fullPath, RTLD_NOW | RTLD_LOCAL);
-  if (!model.library)
-    return loaderRefused(error, dlerror());
+/// Takes the descriptor of the library just loaded if it is the one that was
+/// checked. The error of anything else is in `error`.
+encast_status takeDescriptor(Hash128 id, encast_model &model,
+                             encast_error *error) {
   auto query = reinterpret_cast<encast_abi_query>(
       dlsym(model.library, ENCAST_QUERY_SYMBOL));
   if (!query)
@@ -78,6 +68,48 @@ encast_status loadLibrary(const char *path, Hash128 id, encast_model &model,
     return artifactReplaced(error);
   model.view = ArtifactView(descriptor);
   return ENCAST_OK;
+}
+
+/// Loads the library at `path` and finds its descriptor, which must be the one
+/// of the file that was checked. The dynamic loader returns a library that it
+/// has under the same spelling, even if the file was replaced: then the path is
+/// spelled in another way, as folder/././model.so.
+encast_status loadLibrary(const char *path, Hash128 id, encast_model &model,
+                          encast_error *error) {
+  char *real = realpath(path, nullptr);
+  if (!real || access(real, F_OK)) { // A file without a name, in /proc/self/fd.
+    free(real);
+    real = strdup(path);
+  }
+  if (!real)
+    return outOfMemory(error, "a path", strlen(path));
+  Memory resolved(real);
+  if (const char *token = dynamicStringToken(real))
+    return loaderReplaces(error, token);
+  constexpr int mostDots = 15;
+  size_t size = strlen(real) + 2 * mostDots + 1;
+  Memory name(size);
+  if (!name.bytes)
+    return outOfMemory(error, "a path", size);
+  auto *spelling = static_cast<char *>(name.bytes);
+  const char *slash = strrchr(real, '/');
+  int folder = slash ? slash + 1 - real : 0;
+  encast_status status = ENCAST_OK;
+  for (int dots = 0; dots <= mostDots; ++dots) {
+    int length = snprintf(spelling, size, "%.*s", folder, real);
+    for (int i = 0; i < dots; ++i)
+      length += snprintf(spelling + length, size - length, "./");
+    snprintf(spelling + length, size - length, "%s", real + folder);
+    model.library = dlopen(spelling, RTLD_NOW | RTLD_LOCAL);
+    if (!model.library)
+      return loaderRefused(error, dlerror());
+    status = takeDescriptor(id, model, error);
+    if (status == ENCAST_OK)
+      return status;
+    dlclose(model.library);
+    model.library = nullptr;
+  }
+  return status;
 }
 
 /// Copies weights into huge pages, and lets the model's table point there.

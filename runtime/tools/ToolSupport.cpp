@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <new>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -170,12 +171,27 @@ static std::string throughLinks(const std::string &path) {
   return none ? path : place.string();
 }
 
+/// Whether this process has mapped the file, as it does the model's.
+static bool isMapped(const std::string &path) {
+  std::error_code missing;
+  std::string place = std::filesystem::canonical(path, missing).string();
+  std::ifstream maps("/proc/self/maps");
+  // "address permissions offset device inode      path"
+  for (std::string line; !missing && std::getline(maps, line);)
+    if (size_t slash = line.find('/');
+        slash != line.npos && line.compare(slash, line.npos, place) == 0)
+      return true;
+  return false;
+}
+
 OutputFile::OutputFile(const std::string &given)
     : path(throughLinks(given)), folder(path, 0, path.rfind('/') + 1) {
   // The rename would replace a device or a pipe.
   struct stat status;
   if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
     fail(path + ": exists and is not a regular file");
+  if (isMapped(path))
+    fail(path + ": belongs to the model; expected another name");
   int descriptor = open(folder.empty() ? "." : folder.c_str(),
                         O_RDWR | O_TMPFILE | O_CLOEXEC, 0666);
   if (descriptor >= 0 && access(descriptorPath(descriptor).c_str(), F_OK)) {

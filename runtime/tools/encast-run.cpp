@@ -49,16 +49,21 @@ Options parseOptions(int argc, char **argv) {
   return options;
 }
 
-std::string readAll(const std::string &path) {
-  FILE *file = path == "-" ? stdin : fopen(path.c_str(), "rb");
+/// The file of ids in messages.
+std::string idsName(const Options &options) {
+  return options.ids == "-" ? "stdin" : options.ids;
+}
+
+std::string readIdsText(const Options &options) {
+  FILE *file = options.ids == "-" ? stdin : fopen(options.ids.c_str(), "rb");
   if (!file)
-    fail(path + ": cannot open the file: " + strerror(errno));
+    fail(idsName(options) + ": cannot open the file: " + strerror(errno));
   std::string text;
   char buffer[65536];
   for (size_t count; (count = fread(buffer, 1, sizeof(buffer), file));)
     text.append(buffer, count);
   if (ferror(file))
-    fail(path + ": cannot read the file: " + strerror(errno));
+    fail(idsName(options) + ": cannot read the file: " + strerror(errno));
   if (file != stdin)
     fclose(file);
   return text;
@@ -115,8 +120,7 @@ public:
       : options(options), session(session), file(file),
         output(outputInfo(model, outputIndex)),
         copiedBytes(modelInfo(model).copied_weights_bytes),
-        outputBit(uint64_t(1) << outputIndex),
-        where(options.ids == "-" ? "stdin" : options.ids) {}
+        outputBit(uint64_t(1) << outputIndex), where(idsName(options)) {}
 
   /// Decides all batches and reserves memory for the largest.
   void pack();
@@ -179,8 +183,9 @@ void Runner::pack() {
   int64_t cap = options.memoryCap ? options.memoryCap - copiedBytes : freeBytes;
   int64_t mostTokens = options.memoryCap ? INT64_MAX : kMostTokens;
   auto fits = [&](const Batch &batch) {
-    return arenaBytes(batch) <= std::min(cap, 2 * freeBytes) &&
-           outputFloats(batch) <= freeBytes / int64_t(sizeof(float)) &&
+    int64_t arena = arenaBytes(batch);
+    int64_t rows = outputFloats(batch) * int64_t(sizeof(float));
+    return arena <= cap && rows <= std::min(freeBytes, 2 * freeBytes - arena) &&
            tokensOf(batch) <= mostTokens;
   };
   Batch largest = {0, 0};
@@ -327,10 +332,10 @@ int main(int argc, char **argv) {
   encast_model_info_t info = modelInfo(model.get());
   int64_t outputIndex = findOutput(model.get(), options);
 
-  std::string where = options.ids == "-" ? "stdin" : options.ids;
+  std::string where = idsName(options);
   IdsFile file;
   std::string error;
-  if (!readIds(readAll(options.ids),
+  if (!readIds(readIdsText(options),
                {info.vocabulary, info.token_types, info.max_tokens,
                 info.attended_length != 0},
                file, error))

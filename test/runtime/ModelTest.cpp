@@ -594,17 +594,47 @@ TEST_F(ModelTest, weights_dropped_by_llvm_strip_are_reported) {
   EXPECT_NE(open(path).status, ENCAST_OK);
 }
 
-TEST_F(ModelTest, a_file_replaced_under_an_open_model_is_noticed) {
-  Model old = openModel(TestArtifact().write(path));
-  TestArtifact other;
-  other.metadata = "{\"version\": 2}";
-  std::string temporary = other.write(folder.path("new.so"));
-  ASSERT_EQ(rename(temporary.c_str(), path.c_str()), 0);
-  EXPECT_REFUSED(open(path), ENCAST_BAD_ARTIFACT, "the file was replaced");
-  // The old model works on, and the new file opens when that one is closed.
-  EXPECT_EQ(specialValue(old.get(), TEST_ID_WEIGHT), 3);
-  old.reset();
+// A server takes a new model while the old one still answers.
+TEST_F(ModelTest, a_file_replaced_under_an_open_model_opens_beside_it) {
+  std::vector<Model> models;
+  auto replace = [&] {
+    TestArtifact artifact;
+    artifact.weights = {float(models.size())};
+    artifact.metadata = std::to_string(models.size());
+    std::string temporary = artifact.write(folder.path("new.so"));
+    ASSERT_EQ(rename(temporary.c_str(), path.c_str()), 0);
+  };
+  constexpr int most = 16;
+  for (int i = 0; i < most; ++i) {
+    replace();
+    models.push_back(openModel(path));
+  }
+  for (int i = 0; i < most; ++i)
+    EXPECT_EQ(specialValue(models[i].get(), TEST_ID_WEIGHT), i);
+  replace();
+  EXPECT_REFUSED(open(path), ENCAST_BAD_ARTIFACT, "replaced too often");
+  models.erase(models.begin());
   EXPECT_EQ(open(path).status, ENCAST_OK);
+}
+
+// The dynamic loader knows libraries by the path that it was given.
+TEST_F(ModelTest, paths_mean_files_of_the_folder_at_hand) {
+  TestArtifact artifact;
+  std::vector<Model> models;
+  char before[4096];
+  ASSERT_NE(getcwd(before, sizeof(before)), nullptr);
+  for (float value : {1.0f, 2.0f}) {
+    std::string name = std::to_string(int(value)), inner = folder.path(name);
+    ASSERT_EQ(mkdir(inner.c_str(), 0755), 0);
+    artifact.weights = {value};
+    artifact.metadata = name;
+    artifact.write(inner + "/model.so");
+    ASSERT_EQ(chdir(inner.c_str()), 0);
+    models.push_back(openModel("model.so"));
+  }
+  ASSERT_EQ(chdir(before), 0);
+  EXPECT_EQ(specialValue(models[0].get(), TEST_ID_WEIGHT), 1);
+  EXPECT_EQ(specialValue(models[1].get(), TEST_ID_WEIGHT), 2);
 }
 
 TEST_F(ModelTest, a_file_can_be_opened_twice) {

@@ -325,6 +325,19 @@ TEST_F(ToolTest, run_warns_of_trailing_pads) {
   EXPECT_NE(done.errors.find("line 3 ends with 1 pad"), std::string::npos);
 }
 
+TEST_F(ToolTest, weights_beside_a_model_are_not_written_over) {
+  artifact.weightsFile = "model.weights";
+  artifact.write(model);
+  std::string weights = folder.path("model.weights");
+  Bytes before = readFile(weights);
+  const char *why = "model.weights: belongs to the model";
+  expectRefused(run("[1]\n", "--stats " + weights), why);
+  expectRefused(
+      tool("encast-bench " + model + " --lengths=1 --json " + weights), why);
+  EXPECT_EQ(readFile(weights), before);
+  EXPECT_EQ(run("[20]\n").status, 0);
+}
+
 TEST_F(ToolTest, run_checks_its_options) {
   expectRefused(run("[1]\n", "--threads two"), "--threads: expected a number");
   expectRefused(run("[1]\n", "--threads -1"), "'-1'");
