@@ -12,6 +12,8 @@
 #include "runtime/tools/ToolSupport.h"
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -319,6 +321,37 @@ std::string stepsTable(const Case &length, const Measurement &measured) {
   return table;
 }
 
+/// Bytes of weights in memory, in huge pages (copied, or in such of the page
+/// cache) and in all.
+struct WeightPages {
+  int64_t huge = 0, all = 0;
+};
+
+WeightPages weightPages(const Options &options,
+                        const encast_model_info_t &info) {
+  WeightPages pages;
+  pages.huge = pages.all = info.copied_weights_bytes;
+  // Artifact and weights beside it are what is mapped from their folder.
+  std::error_code unknown;
+  std::string folder =
+      std::filesystem::canonical(options.path, unknown).parent_path().string() +
+      "/";
+  std::ifstream maps("/proc/self/smaps");
+  bool ours = false;
+  for (std::string line; std::getline(maps, line);) {
+    long kilobytes = 0;
+    if (size_t slash = line.find(" /"); slash != line.npos)
+      ours = line.find('/', slash + 1 + folder.size()) == line.npos &&
+             line.compare(slash + 1, folder.size(), folder) == 0;
+    else if (ours && sscanf(line.c_str(), "Rss: %ld", &kilobytes) == 1)
+      pages.all += 1024 * kilobytes;
+    else if (ours &&
+             sscanf(line.c_str(), "FilePmdMapped: %ld", &kilobytes) == 1)
+      pages.huge += 1024 * kilobytes;
+  }
+  return pages;
+}
+
 std::string resultText(const Options &options, const Measurement &measured,
                        const encast_model_info_t &info) {
   const Case &first = *measured.cases[0];
@@ -332,6 +365,13 @@ std::string resultText(const Options &options, const Measurement &measured,
                    measured.peak(peak.first));
     separator = ",";
   }
+  WeightPages pages = weightPages(options, info);
+  result +=
+      text("\nweights in memory: %.1f MB, of them %.1f MB in huge pages%s",
+           pages.all / 1e6, pages.huge / 1e6,
+           !options.hugePageWeights && pages.huge < pages.all / 10 * 9
+               ? "; --huge-page-weights copies those that matter"
+               : "");
   result +=
       "\n  length   median ms      min ms    tokens/s      GF/s    limit ms"
       "  of limit  arena MB  quiet runs\n";
@@ -392,6 +432,9 @@ std::string resultJson(const Options &options, const Measurement &measured,
   json.integer("threads", measured.cases[0]->threads);
   json.integer("batch", options.batch);
   json.integer("copied_weights_bytes", info.copied_weights_bytes);
+  WeightPages pages = weightPages(options, info);
+  json.integer("resident_weights_bytes", pages.all);
+  json.integer("resident_weights_in_huge_pages_bytes", pages.huge);
   json.string("peak_instructions", multiplierName(widestMultiplier()));
   json.number("peak_gflops", measured.peak(widestMultiplier()));
   json.Key("peaks");

@@ -25,7 +25,8 @@ class _Error(ctypes.Structure):
 class _ModelOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("variant", ctypes.c_char_p),
                 ("lazy_weights", ctypes.c_int), ("log", ctypes.c_void_p),
-                ("log_data", ctypes.c_void_p)]
+                ("log_data", ctypes.c_void_p),
+                ("huge_page_weights", ctypes.c_int)]
 
 
 class _ModelInfo(ctypes.Structure):
@@ -92,11 +93,12 @@ class Library:
 class Model:
     """An opened artifact. A context manager; close its sessions first."""
 
-    def __init__(self, library, path, variant=None):
+    def __init__(self, library, path, variant=None, huge_page_weights=False):
         self.library = library
         self.handle = ctypes.c_void_p()
         options = _ModelOptions(ctypes.sizeof(_ModelOptions),
-                                variant.encode() if variant else None)
+                                variant.encode() if variant else None,
+                                huge_page_weights=huge_page_weights)
         library.call("encast_model_open", str(path).encode(),
                      ctypes.byref(options), ctypes.byref(self.handle))
         info = _ModelInfo(size=ctypes.sizeof(_ModelInfo))

@@ -28,7 +28,9 @@ class Engine:
         engine, precision = name.split(":")
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads),
                            MKL_NUM_THREADS=str(threads),
-                           TOKENIZERS_PARALLELISM="false")
+                           TOKENIZERS_PARALLELISM="false",
+                           # Huge pages for all: peers gain up to a tenth.
+                           GLIBC_TUNABLES="glibc.malloc.hugetlb=1")
         # Some machines pin BLAS kernels of older libraries; no peer wants it.
         environment.pop("OPENBLAS_CORETYPE", None)
         environment.pop("OPENBLAS_L2_SIZE", None)

@@ -230,7 +230,8 @@ class Encast:
         import libencast
 
         library = libencast.Library(files["library"])
-        self.model = libencast.Model(library, files["artifact"])
+        self.model = libencast.Model(library, files["artifact"],
+                                     huge_page_weights=True)
         self.session = libencast.Session(self.model, threads)
         return self.model.variant
 
