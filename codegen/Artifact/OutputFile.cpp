@@ -52,9 +52,8 @@ OutputFile::~OutputFile() {
     unlinkat(folder, target.c_str(), 0);
   else if (tentative)
     renameat(folder, previous.c_str(), folder, target.c_str());
-  else if (!previous
-                .empty()) // Renaming a file to itself would keep both names.
-    unlinkat(folder, previous.c_str(), 0);
+  else if (!previous.empty())
+    unlinkat(folder, previous.c_str(), 0); // A rename would keep both names.
   if (folder >= 0)
     close(folder);
 }

@@ -120,6 +120,7 @@ static constexpr int kMostBrackets = 256;
 /// layer has a dozen.
 static constexpr int64_t kMostOperations = 1 << 14;
 
+/// Refuses a stage of more.
 static LogicalResult checkLength(ModuleOp module) {
   WalkResult result = module.walk([](func::FuncOp function) {
     for (Block &block : function.getBody())

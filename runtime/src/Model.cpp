@@ -76,14 +76,16 @@ encast_status takeDescriptor(Hash128 id, encast_model &model,
 /// spelled in another way, as folder/././model.so.
 encast_status loadLibrary(const char *path, Hash128 id, encast_model &model,
                           encast_error *error) {
-  char *real = realpath(path, nullptr);
-  if (!real || access(real, F_OK)) { // A file without a name, in /proc/self/fd.
-    free(real);
-    real = strdup(path);
+  Memory resolved(realpath(path, nullptr));
+  auto *real = static_cast<char *>(resolved.bytes);
+  // Files in /proc/self/fd may have no name, folders may hide theirs.
+  Memory given(strlen(path) + 3);
+  if (!given.bytes)
+    return outOfMemory(error, "a path", strlen(path) + 3);
+  if (!real || access(real, F_OK)) {
+    real = static_cast<char *>(given.bytes);
+    sprintf(real, "%s%s", strchr(path, '/') ? "" : "./", path);
   }
-  if (!real)
-    return outOfMemory(error, "a path", strlen(path));
-  Memory resolved(real);
   if (const char *token = dynamicStringToken(real))
     return loaderReplaces(error, token);
   constexpr int mostDots = 15;
@@ -92,8 +94,7 @@ encast_status loadLibrary(const char *path, Hash128 id, encast_model &model,
   if (!name.bytes)
     return outOfMemory(error, "a path", size);
   auto *spelling = static_cast<char *>(name.bytes);
-  const char *slash = strrchr(real, '/');
-  int folder = slash ? slash + 1 - real : 0;
+  int folder = strrchr(real, '/') + 1 - real;
   encast_status status = ENCAST_OK;
   for (int dots = 0; dots <= mostDots; ++dots) {
     int length = snprintf(spelling, size, "%.*s", folder, real);
