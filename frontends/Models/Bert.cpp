@@ -50,6 +50,7 @@ bool readConfig(ImportContext &context, BertConfig &bert) {
                                            std::to_string(bert.hidden) +
                                            ", but got " +
                                            std::to_string(bert.heads));
+  checkHeadSize(config, bert.hidden, bert.heads);
   return config.ok(context.error);
 }
 

@@ -339,6 +339,14 @@ bool selectOutputs(ImportContext &context,
   return true;
 }
 
+void checkHeadSize(JsonFields &config, int64_t hidden, int64_t heads) {
+  if (hidden / heads > kMaxHeadSize)
+    config.fail("num_attention_heads",
+                "expected heads of at most " + std::to_string(kMaxHeadSize) +
+                    " columns, but hidden_size " + std::to_string(hidden) +
+                    " is given and " + std::to_string(heads) + " heads");
+}
+
 std::string readActivation(JsonFields &config, const std::string &field,
                            const std::string &missing) {
   std::string name = config.string(field, missing);

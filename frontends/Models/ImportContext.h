@@ -116,6 +116,12 @@ std::vector<OutputSpec> offerBase(const ImportContext &context);
 bool selectOutputs(ImportContext &context,
                    const std::vector<OutputSpec> &offered);
 
+/// Of the heads that attention kernels work with.
+constexpr int64_t kMaxHeadSize = 256;
+/// Records an error of "num_attention_heads" if `hidden` columns make heads that
+/// are larger.
+void checkHeadSize(JsonFields &config, int64_t hidden, int64_t heads);
+
 /// Reads an activation's name in Transformers, such as "gelu_new", from a
 /// config field; the result is a name of Activations.def, such as "gelu_tanh".
 /// An unknown one is recorded as an error of `config` that lists the valid

@@ -121,7 +121,7 @@ void readHeads(ImportContext &context, Lfm2Config &lfm) {
                     std::to_string(lfm.heads) + ", but got " +
                     std::to_string(lfm.keyValueHeads));
   if (config.has("head_dim")) {
-    lfm.headSize = config.integer("head_dim", 1, 1, 1 << 12);
+    lfm.headSize = config.integer("head_dim", 1, 1, kMaxHeadSize);
     if (lfm.headSize % 2 != 0)
       config.fail("head_dim", "expected an even size, but got " +
                                   std::to_string(lfm.headSize));
@@ -133,6 +133,7 @@ void readHeads(ImportContext &context, Lfm2Config &lfm) {
                 "expected heads of an even size, but hidden_size " +
                     std::to_string(lfm.hidden) + " is given and " +
                     std::to_string(lfm.heads) + " heads");
+  checkHeadSize(config, lfm.hidden, lfm.heads);
 }
 
 bool readConfig(ImportContext &context, Lfm2Config &lfm) {

@@ -90,6 +90,7 @@ bool readConfig(ImportContext &context, ModernBertConfig &bert) {
     config.fail("head_dim", "expected " +
                                 std::to_string(bert.hidden / bert.heads) +
                                 ", hidden_size by num_attention_heads");
+  checkHeadSize(config, bert.hidden, bert.heads);
   return config.ok(context.error);
 }
 

@@ -200,6 +200,16 @@ TEST(Bert, RefusesConfigFieldsThatAreAbsurd) {
   }
 }
 
+TEST(Bert, RefusesHeadsThatAttentionDoesNotWorkWith) {
+  BertFolder model;
+  model.config["hidden_size"] = "600";
+  Import result = import(model);
+  EXPECT_TRUE(
+      result.errorHas("config.json: num_attention_heads: expected heads "
+                      "of at most 256 columns, but hidden_size 600"))
+      << result.error;
+}
+
 TEST(Bert, AcceptsHarmlessNullsAndEmptyFields) {
   BertFolder model;
   model.config["position_embedding_type"] = "null";

@@ -398,6 +398,7 @@ TEST(Lfm2, RefusesConfigFieldsThatAreAbsurd) {
            {"num_key_value_heads", "8"},
            {"head_dim", "3"},
            {"head_dim", "-4"},
+           {"head_dim", "258"},
            {"intermediate_size", "0"},
            {"block_ff_dim", "99999999"},
            {"block_multiple_of", "0"},
