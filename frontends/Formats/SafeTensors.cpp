@@ -117,6 +117,97 @@ bool readClaim(const JsonValue &entry, uint64_t dataBytes, Claim &claim,
   return true;
 }
 
+/// Parses the header, an object that 8 bytes of its size begin; the data are
+/// the `dataBytes` behind it.
+bool readHeader(const uint8_t *bytes, size_t size, JsonValue &header,
+                uint64_t &dataBytes, std::string &error) {
+  if (size < 8) {
+    error = "is truncated: has " + std::to_string(size) +
+            " bytes, the header's size alone needs 8";
+    return false;
+  }
+  uint64_t headerBytes = 0;
+  for (int i = 7; i >= 0; --i)
+    headerBytes = headerBytes << 8 | bytes[i];
+  if (headerBytes > SafeTensors::kMaxHeaderBytes) {
+    error = "claims a header of " + std::to_string(headerBytes) +
+            " bytes, the limit is " +
+            std::to_string(SafeTensors::kMaxHeaderBytes);
+    return false;
+  }
+  if (headerBytes > size - 8) {
+    error = "is truncated: claims a header of " + std::to_string(headerBytes) +
+            " bytes, but only " + std::to_string(size - 8) + " are left";
+    return false;
+  }
+  dataBytes = size - 8 - headerBytes;
+
+  std::string_view text(reinterpret_cast<const char *>(bytes + 8), headerBytes);
+  while (!text.empty() && text.back() == ' ')
+    text.remove_suffix(1);
+  if (text.empty() || text.front() != '{' || text.back() != '}') {
+    error = "the header is not a JSON object padded with spaces";
+    return false;
+  }
+  // An entry is an object of arrays: root, entry, shape.
+  JsonLimits limits;
+  limits.bytes = SafeTensors::kMaxHeaderBytes;
+  limits.depth = 3;
+  limits.values = 4 << 20;
+  if (!parseJson(text, limits, header, error)) {
+    error = "header: " + error;
+    return false;
+  }
+  return true;
+}
+
+/// Appends the members of an object of strings.
+bool readStrings(const JsonValue &entry,
+                 std::vector<std::pair<std::string, std::string>> &strings,
+                 std::string &error) {
+  if (!entry.is(JsonValue::Kind::Object)) {
+    error = "expected an object, but got " + entry.describe();
+    return false;
+  }
+  for (size_t i = 0; i < entry.keys.size(); ++i) {
+    if (!entry.elements[i].is(JsonValue::Kind::String)) {
+      error = entry.keys[i] + ": expected a string, but got " +
+              entry.elements[i].describe();
+      return false;
+    }
+    strings.emplace_back(entry.keys[i], entry.elements[i].string);
+  }
+  return true;
+}
+
+/// Sorts the claims, which must cover the data without overlap or gap.
+bool checkCover(std::vector<Claim> &claims, uint64_t dataBytes,
+                std::string &error) {
+  std::sort(claims.begin(), claims.end(), [](const Claim &a, const Claim &b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
+  uint64_t covered = 0;
+  for (const Claim &claim : claims) {
+    if (claim.begin != covered) {
+      error = "tensor '" + claim.view.name + "': data_offsets begin at " +
+              std::to_string(claim.begin) +
+              (claim.begin < covered ? ", which overlaps the tensor that ends "
+                                       "at "
+                                     : ", which leaves a gap behind the "
+                                       "tensor that ends at ") +
+              std::to_string(covered);
+      return false;
+    }
+    covered = claim.end;
+  }
+  if (covered != dataBytes) {
+    error = std::to_string(dataBytes - covered) +
+            " bytes behind the last tensor belong to none";
+    return false;
+  }
+  return true;
+}
+
 } // namespace
 
 std::string shapeText(const std::vector<int64_t> &shape) {
@@ -141,62 +232,19 @@ bool SafeTensors::open(const std::string &path, std::string &error) {
 bool SafeTensors::parse(const uint8_t *bytes, size_t size, std::string &error) {
   views.clear();
   strings.clear();
-  if (size < 8) {
-    error = "is truncated: has " + std::to_string(size) +
-            " bytes, the header's size alone needs 8";
-    return false;
-  }
-  uint64_t headerBytes = 0;
-  for (int i = 7; i >= 0; --i)
-    headerBytes = headerBytes << 8 | bytes[i];
-  if (headerBytes > kMaxHeaderBytes) {
-    error = "claims a header of " + std::to_string(headerBytes) +
-            " bytes, the limit is " + std::to_string(kMaxHeaderBytes);
-    return false;
-  }
-  if (headerBytes > size - 8) {
-    error = "is truncated: claims a header of " + std::to_string(headerBytes) +
-            " bytes, but only " + std::to_string(size - 8) + " are left";
-    return false;
-  }
-  const uint8_t *data = bytes + 8 + headerBytes;
-  uint64_t dataBytes = size - 8 - headerBytes;
-
-  std::string_view text(reinterpret_cast<const char *>(bytes + 8), headerBytes);
-  while (!text.empty() && text.back() == ' ')
-    text.remove_suffix(1);
-  if (text.empty() || text.front() != '{' || text.back() != '}') {
-    error = "the header is not a JSON object padded with spaces";
-    return false;
-  }
-  // An entry is an object of arrays: root, entry, shape.
-  JsonLimits limits;
-  limits.bytes = kMaxHeaderBytes;
-  limits.depth = 3;
-  limits.values = 4 << 20;
   JsonValue header;
-  if (!parseJson(text, limits, header, error)) {
-    error = "header: " + error;
+  uint64_t dataBytes = 0;
+  if (!readHeader(bytes, size, header, dataBytes, error))
     return false;
-  }
-
+  const uint8_t *data = bytes + size - dataBytes;
   std::vector<Claim> claims;
   for (size_t i = 0; i < header.keys.size(); ++i) {
     const std::string &name = header.keys[i];
     const JsonValue &entry = header.elements[i];
     if (name == "__metadata__") {
-      if (!entry.is(JsonValue::Kind::Object)) {
-        error = "__metadata__: expected an object, but got " + entry.describe();
+      if (!readStrings(entry, strings, error)) {
+        error.insert(0, "__metadata__: ");
         return false;
-      }
-      for (size_t j = 0; j < entry.keys.size(); ++j) {
-        if (!entry.elements[j].is(JsonValue::Kind::String)) {
-          error = "__metadata__: " + entry.keys[j] +
-                  ": expected a string, but got " +
-                  entry.elements[j].describe();
-          return false;
-        }
-        strings.emplace_back(entry.keys[j], entry.elements[j].string);
       }
       continue;
     }
@@ -209,29 +257,8 @@ bool SafeTensors::parse(const uint8_t *bytes, size_t size, std::string &error) {
     claim.view.data = data + claim.begin;
     claims.push_back(std::move(claim));
   }
-
-  std::sort(claims.begin(), claims.end(), [](const Claim &a, const Claim &b) {
-    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
-  });
-  uint64_t covered = 0;
-  for (const Claim &claim : claims) {
-    if (claim.begin != covered) {
-      error = "tensor '" + claim.view.name + "': data_offsets begin at " +
-              std::to_string(claim.begin) +
-              (claim.begin < covered ? ", which overlaps the tensor that ends "
-                                       "at "
-                                     : ", which leaves a gap behind the "
-                                       "tensor that ends at ") +
-              std::to_string(covered);
-      return false;
-    }
-    covered = claim.end;
-  }
-  if (covered != dataBytes) {
-    error = std::to_string(dataBytes - covered) +
-            " bytes behind the last tensor belong to none";
+  if (!checkCover(claims, dataBytes, error))
     return false;
-  }
 
   for (Claim &claim : claims)
     views.push_back(std::move(claim.view));

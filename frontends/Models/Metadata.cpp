@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 #include <set>
@@ -213,137 +214,173 @@ bool readTokenizerLimit(const std::string &folder, int64_t maxTokens,
   return true;
 }
 
-} // namespace
-
-bool collectMetadata(ImportContext &context, const std::string &folder,
-                     const std::string &transformerFolder) {
-  JsonFields &config = context.config;
-  std::string type = config.string("model_type", "");
-  std::string architecture;
-  if (const JsonValue *classes = config.get("architectures"))
-    if (!classes->elements.empty())
-      architecture = classes->elements[0].string;
-  std::string problem = config.string("problem_type", "");
-  std::vector<std::string> labels = readLabels(context);
-
-  std::string path = joinPath(transformerFolder, "sentence_bert_config.json");
-  JsonValue document;
-  if (!readOptional(path, document, context.error))
-    return false;
-  JsonFields transformer(document, path);
-  int64_t maxLength = 0;
-  if (transformer.has("max_seq_length"))
-    maxLength = transformer.integer("max_seq_length", 0, 1, INT32_MAX);
-  else if (context.chain &&
-           !readTokenizerLimit(transformerFolder, context.spec.maxTokens,
-                               maxLength, context.error))
-    return false;
-  bool hasCase = transformer.has("do_lower_case");
-  bool lowerCase = transformer.boolean("do_lower_case", false);
-  if (context.chain)
-    requireLastHiddenState(transformer);
-
-  path = joinPath(folder, "config_sentence_transformers.json");
-  JsonValue sentenceDocument;
-  if (!readOptional(path, sentenceDocument, context.error))
-    return false;
-  JsonFields sentence(sentenceDocument, path);
-  const JsonValue *prompts = sentence.get("prompts");
-  if (prompts) {
-    if (!prompts->is(JsonValue::Kind::Object))
-      sentence.fail("prompts",
-                    "expected an object, but got " + prompts->describe());
-    for (size_t i = 0; i < prompts->keys.size(); ++i)
-      if (!prompts->elements[i].is(JsonValue::Kind::String))
-        sentence.fail("prompts", prompts->keys[i] +
-                                     ": expected a string, but got " +
-                                     prompts->elements[i].describe());
-  }
-  std::string defaultPrompt = sentence.string("default_prompt_name", "");
-  if (!defaultPrompt.empty() && (!prompts || !prompts->find(defaultPrompt)))
-    sentence.fail("default_prompt_name",
-                  "\"" + defaultPrompt + "\" is not a name in prompts");
-  std::string similarity = sentence.string("similarity_fn_name", "");
-  bool onTokens = context.chain == OutputSpec::Kind::TokenEmbeddings;
-  if (similarity.empty() && context.chain)
-    similarity = onTokens ? "MaxSim" : "cosine";
+/// What config.json says beside the model itself, and what other files say.
+struct Facts {
+  std::string type, architecture, problem, defaultPrompt, similarity;
+  std::vector<std::string> labels;
+  std::vector<std::pair<std::string, std::string>> prompts;
   // Of queries and documents of PyLate, which callers prepare.
   std::vector<std::pair<const char *, std::string>> prefixes;
   std::vector<std::pair<const char *, int64_t>> lengths;
   std::vector<std::pair<const char *, bool>> expansions;
+  int64_t maxLength = 0; ///< 0: not said.
+  std::optional<bool> lowerCase;
+};
+
+bool readConfig(ImportContext &context, Facts &facts) {
+  JsonFields &config = context.config;
+  facts.type = config.string("model_type", "");
+  if (const JsonValue *classes = config.get("architectures"))
+    if (!classes->elements.empty())
+      facts.architecture = classes->elements[0].string;
+  facts.problem = config.string("problem_type", "");
+  facts.labels = readLabels(context);
+  return config.ok(context.error);
+}
+
+bool readTransformer(ImportContext &context, const std::string &folder,
+                     Facts &facts) {
+  std::string path = joinPath(folder, "sentence_bert_config.json");
+  JsonValue document;
+  if (!readOptional(path, document, context.error))
+    return false;
+  JsonFields fields(document, path);
+  if (fields.has("max_seq_length"))
+    facts.maxLength = fields.integer("max_seq_length", 0, 1, INT32_MAX);
+  else if (context.chain && !readTokenizerLimit(folder, context.spec.maxTokens,
+                                                facts.maxLength, context.error))
+    return false;
+  if (fields.has("do_lower_case"))
+    facts.lowerCase = fields.boolean("do_lower_case", false);
+  if (context.chain)
+    requireLastHiddenState(fields);
+  return fields.ok(context.error);
+}
+
+void readPrompts(JsonFields &fields, Facts &facts) {
+  if (const JsonValue *prompts = fields.get("prompts")) {
+    if (!prompts->is(JsonValue::Kind::Object))
+      fields.fail("prompts",
+                  "expected an object, but got " + prompts->describe());
+    for (size_t i = 0; i < prompts->keys.size(); ++i) {
+      const JsonValue &prompt = prompts->elements[i];
+      if (!prompt.is(JsonValue::Kind::String))
+        fields.fail("prompts", prompts->keys[i] +
+                                   ": expected a string, but got " +
+                                   prompt.describe());
+      facts.prompts.emplace_back(prompts->keys[i], prompt.string);
+    }
+  }
+  const std::string &name = facts.defaultPrompt =
+      fields.string("default_prompt_name", "");
+  if (!name.empty() &&
+      std::none_of(facts.prompts.begin(), facts.prompts.end(),
+                   [&](const auto &prompt) { return prompt.first == name; }))
+    fields.fail("default_prompt_name",
+                "\"" + name + "\" is not a name in prompts");
+}
+
+bool readSentence(ImportContext &context, const std::string &folder,
+                  Facts &facts) {
+  std::string path = joinPath(folder, "config_sentence_transformers.json");
+  JsonValue document;
+  if (!readOptional(path, document, context.error))
+    return false;
+  JsonFields fields(document, path);
+  readPrompts(fields, facts);
+  facts.similarity = fields.string("similarity_fn_name", "");
+  bool onTokens = context.chain == OutputSpec::Kind::TokenEmbeddings;
+  if (facts.similarity.empty() && context.chain)
+    facts.similarity = onTokens ? "MaxSim" : "cosine";
   if (onTokens) {
     for (const char *key : {"query_prefix", "document_prefix"})
-      prefixes.emplace_back(key, sentence.string(key, ""));
+      facts.prefixes.emplace_back(key, fields.string(key, ""));
     for (const char *key : {"query_length", "document_length"})
-      if (sentence.has(key))
-        lengths.emplace_back(key, sentence.integer(key, 0, 1, INT32_MAX));
+      if (fields.has(key))
+        facts.lengths.emplace_back(key, fields.integer(key, 0, 1, INT32_MAX));
     for (const char *key : {"do_query_expansion", "attend_to_expansion_tokens"})
-      if (sentence.has(key))
-        expansions.emplace_back(key, sentence.boolean(key, false));
+      if (fields.has(key))
+        facts.expansions.emplace_back(key, fields.boolean(key, false));
   }
-  if (!config.ok(context.error) || !transformer.ok(context.error) ||
-      !sentence.ok(context.error))
-    return false;
+  return fields.ok(context.error);
+}
 
-  rapidjson::StringBuffer buffer;
-  Writer writer(buffer);
-  writer.StartObject();
-  writeMember(writer, "model_type", type);
-  writeMember(writer, "architecture", architecture);
+void writeNumber(Writer &writer, const char *key, int64_t value) {
+  writer.Key(key);
+  writer.Int64(value);
+}
+
+void writeFlag(Writer &writer, const char *key, bool value) {
+  writer.Key(key);
+  writer.Bool(value);
+}
+
+void writeScore(Writer &writer, const ScoreRule &score) {
+  if (score.formula.empty())
+    return;
+  writeMember(writer, "score_formula", score.formula);
+  if (score.logitScale) {
+    writer.Key("logit_scale");
+    writer.Double(*score.logitScale);
+  }
+  writer.Key("score_bias");
+  writer.Double(score.bias);
+}
+
+void writeFacts(Writer &writer, const Facts &facts,
+                const ImportContext &context, const std::string &folder) {
+  writeMember(writer, "model_type", facts.type);
+  writeMember(writer, "architecture", facts.architecture);
   writeMember(writer, "task", taskName(context.task));
-  if (!labels.empty()) {
+  if (!facts.labels.empty()) {
     writer.Key("labels");
     writer.StartArray();
-    for (const std::string &label : labels)
+    for (const std::string &label : facts.labels)
       write(writer, label);
     writer.EndArray();
   }
-  writeMember(writer, "problem_type", problem);
-  if (prompts && !prompts->keys.empty()) {
+  writeMember(writer, "problem_type", facts.problem);
+  if (!facts.prompts.empty()) {
     writer.Key("prompts");
     writer.StartObject();
-    for (size_t i = 0; i < prompts->keys.size(); ++i) {
-      write(writer, prompts->keys[i]);
-      write(writer, prompts->elements[i].string);
+    for (const auto &[name, prompt] : facts.prompts) {
+      write(writer, name);
+      write(writer, prompt);
     }
     writer.EndObject();
   }
-  writeMember(writer, "default_prompt", defaultPrompt);
-  writeMember(writer, "similarity", similarity);
-  for (const auto &[key, prefix] : prefixes)
+  writeMember(writer, "default_prompt", facts.defaultPrompt);
+  writeMember(writer, "similarity", facts.similarity);
+  for (const auto &[key, prefix] : facts.prefixes)
     writeMember(writer, key, prefix);
-  for (const auto &[key, length] : lengths) {
-    writer.Key(key);
-    writer.Int64(length);
-  }
-  for (const auto &[key, value] : expansions) {
-    writer.Key(key);
-    writer.Bool(value);
-  }
-  const ScoreRule &score = context.score;
-  if (!score.formula.empty()) {
-    writeMember(writer, "score_formula", score.formula);
-    if (score.logitScale) {
-      writer.Key("logit_scale");
-      writer.Double(*score.logitScale);
-    }
-    writer.Key("score_bias");
-    writer.Double(score.bias);
-  }
-  if (maxLength) {
-    writer.Key("max_seq_length");
-    writer.Int64(maxLength);
-  }
-  if (hasCase) {
-    writer.Key("do_lower_case");
-    writer.Bool(lowerCase);
-  }
+  for (const auto &[key, length] : facts.lengths)
+    writeNumber(writer, key, length);
+  for (const auto &[key, value] : facts.expansions)
+    writeFlag(writer, key, value);
+  writeScore(writer, context.score);
+  if (facts.maxLength)
+    writeNumber(writer, "max_seq_length", facts.maxLength);
+  if (facts.lowerCase)
+    writeFlag(writer, "do_lower_case", *facts.lowerCase);
   writeMember(writer, "license", readLicense(joinPath(folder, "README.md")));
   MatrixCount matrices = countMatrices(context.spec);
-  writer.Key("matrices");
-  writer.Int64(matrices.all);
-  writer.Key("bf16_exact_matrices");
-  writer.Int64(matrices.exactlyBf16);
+  writeNumber(writer, "matrices", matrices.all);
+  writeNumber(writer, "bf16_exact_matrices", matrices.exactlyBf16);
+}
+
+} // namespace
+
+bool collectMetadata(ImportContext &context, const std::string &folder,
+                     const std::string &transformerFolder) {
+  Facts facts;
+  if (!readConfig(context, facts) ||
+      !readTransformer(context, transformerFolder, facts) ||
+      !readSentence(context, folder, facts))
+    return false;
+  rapidjson::StringBuffer buffer;
+  Writer writer(buffer);
+  writer.StartObject();
+  writeFacts(writer, facts, context, folder);
   writer.EndObject();
   context.spec.metadataJson.assign(buffer.GetString(), buffer.GetSize());
   return true;
