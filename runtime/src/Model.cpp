@@ -88,7 +88,7 @@ encast_status loadLibrary(const char *path, Hash128 id, encast_model &model,
   }
   if (const char *token = dynamicStringToken(real))
     return loaderReplaces(error, token);
-  constexpr int mostDots = 15;
+  constexpr size_t mostDots = 15;
   size_t size = strlen(real) + 2 * mostDots + 1;
   Memory name(size);
   if (!name.bytes)
@@ -96,9 +96,9 @@ encast_status loadLibrary(const char *path, Hash128 id, encast_model &model,
   auto *spelling = static_cast<char *>(name.bytes);
   int folder = strrchr(real, '/') + 1 - real;
   encast_status status = ENCAST_OK;
-  for (int dots = 0; dots <= mostDots; ++dots) {
+  for (size_t dots = 0; dots <= mostDots; ++dots) {
     int length = snprintf(spelling, size, "%.*s", folder, real);
-    for (int i = 0; i < dots; ++i)
+    for (size_t i = 0; i < dots; ++i)
       length += snprintf(spelling + length, size - length, "./");
     snprintf(spelling + length, size - length, "%s", real + folder);
     model.library = dlopen(spelling, RTLD_NOW | RTLD_LOCAL);

@@ -415,7 +415,7 @@ encast_status checkWeightsFile(const OpenFile &file, const ArtifactView &view,
   for (uint64_t at = 0, count; at < bytes; at += count) {
     count = std::min<uint64_t>(sizeof(piece), bytes - at);
     ENCAST_TRY(file.read(piece, start + at, count, error));
-    if (memcmp(piece, table + at, count))
+    if (memcmp(piece, table + at, count) != 0)
       return weightsOfAnotherArtifact(error);
   }
   return ENCAST_OK;
