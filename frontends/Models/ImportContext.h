@@ -118,8 +118,8 @@ bool selectOutputs(ImportContext &context,
 
 /// Of the heads that attention kernels work with.
 constexpr int64_t kMaxHeadSize = 256;
-/// Records an error of "num_attention_heads" if `hidden` columns make heads that
-/// are larger.
+/// Records an error of "num_attention_heads" if `hidden` columns make heads
+/// that are larger.
 void checkHeadSize(JsonFields &config, int64_t hidden, int64_t heads);
 
 /// Reads an activation's name in Transformers, such as "gelu_new", from a

@@ -1,8 +1,8 @@
 /*===- probe.c - how quiet is this CPU, and what are its peaks ------------===*/
 /*
  * Loops of about 0.25 ms, in assembly so that no compiler changes them, 24
- * times each, so that a reading is what the CPU keeps up, not what it reaches for
- * a moment:
+ * times each, so that a reading is what the CPU keeps up, not what it reaches
+ * for a moment:
  *
  *   adds   four chains of additions: front end and integer units, which a
  *          neighbour on the same core takes a share of
