@@ -340,9 +340,11 @@ WeightPages weightPages(const Options &options,
   bool ours = false;
   for (std::string line; std::getline(maps, line);) {
     long kilobytes = 0;
-    if (size_t slash = line.find(" /"); slash != line.npos)
-      ours = line.find('/', slash + 1 + folder.size()) == line.npos &&
-             line.compare(slash + 1, folder.size(), folder) == 0;
+    size_t slash = line.find('/');
+    if (line.find(' ') < line.find(':')) // A mapping; else a field of it.
+      ours = slash != line.npos &&
+             line.compare(slash, folder.size(), folder) == 0 &&
+             line.find('/', slash + folder.size()) == line.npos;
     else if (ours && sscanf(line.c_str(), "Rss: %ld", &kilobytes) == 1)
       pages.all += 1024 * kilobytes;
     else if (ours &&
@@ -353,6 +355,7 @@ WeightPages weightPages(const Options &options,
 }
 
 std::string resultText(const Options &options, const Measurement &measured,
+                       const WeightPages &pages,
                        const encast_model_info_t &info) {
   const Case &first = *measured.cases[0];
   std::string result =
@@ -365,7 +368,6 @@ std::string resultText(const Options &options, const Measurement &measured,
                    measured.peak(peak.first));
     separator = ",";
   }
-  WeightPages pages = weightPages(options, info);
   result +=
       text("\nweights in memory: %.1f MB, of them %.1f MB in huge pages%s",
            pages.all / 1e6, pages.huge / 1e6,
@@ -422,6 +424,7 @@ void writeLength(JsonWriter &json, const Case &length,
 }
 
 std::string resultJson(const Options &options, const Measurement &measured,
+                       const WeightPages &pages,
                        const encast_model_info_t &info) {
   JsonWriter json;
   json.StartObject();
@@ -432,7 +435,6 @@ std::string resultJson(const Options &options, const Measurement &measured,
   json.integer("threads", measured.cases[0]->threads);
   json.integer("batch", options.batch);
   json.integer("copied_weights_bytes", info.copied_weights_bytes);
-  WeightPages pages = weightPages(options, info);
   json.integer("resident_weights_bytes", pages.all);
   json.integer("resident_weights_in_huge_pages_bytes", pages.huge);
   json.string("peak_instructions", multiplierName(widestMultiplier()));
@@ -470,11 +472,12 @@ int main(int argc, char **argv) {
     measured.cases.push_back(
         std::make_unique<Case>(options, model.get(), length));
   measured.measure(measured.cases[0]->threads);
+  WeightPages pages = weightPages(options, info);
   if (file) {
-    file->write(resultJson(options, measured, info));
+    file->write(resultJson(options, measured, pages, info));
     file->finish();
   }
-  printOutput(resultText(options, measured, info));
+  printOutput(resultText(options, measured, pages, info));
   if (file)
     file->commit();
   return 0;

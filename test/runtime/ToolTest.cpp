@@ -493,6 +493,22 @@ TEST_F(ToolTest, bench_times_each_length) {
   expectKeys(text(readFile(folder.path("bench.json"))), "bench.schema.json");
 }
 
+TEST_F(ToolTest, bench_counts_no_other_memory_as_weights) {
+  std::string json = folder.path("bench.json");
+  ASSERT_EQ(
+      tool("encast-bench " + model + " --lengths=3 --threads 1 --json " + json)
+          .status,
+      0);
+  std::string found = text(readFile(json)),
+              key = "\"resident_weights_bytes\": ";
+  size_t at = found.find(key);
+  ASSERT_NE(at, std::string::npos);
+  long bytes = atol(found.c_str() + at + key.size());
+  EXPECT_GT(bytes, 0);
+  // All segments and the weights, in whole pages.
+  EXPECT_LE(bytes, long(readFile(model).size()) + (12 << 12));
+}
+
 TEST_F(ToolTest, bench_copies_weights_if_asked) {
   std::string json = folder.path("bench.json");
   ASSERT_EQ(tool("encast-bench " + model +
