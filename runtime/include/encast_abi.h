@@ -74,8 +74,11 @@ typedef struct encast_abi_table {
 
 #define ENCAST_CPU_BIT(feature, number, name)                                  \
   ENCAST_CPU_##feature = 1u << number,
-enum { ENCAST_CPU_FEATURES(ENCAST_CPU_BIT) ENCAST_CPU_KNOWN = (1u << 7) - 1 };
+#define ENCAST_CPU_OR(feature, number, name) | 1u << number
+enum { ENCAST_CPU_FEATURES(ENCAST_CPU_BIT) };
+enum { ENCAST_CPU_KNOWN = 0u ENCAST_CPU_FEATURES(ENCAST_CPU_OR) };
 #undef ENCAST_CPU_BIT
+#undef ENCAST_CPU_OR
 
 /* What an artifact asks of the runtime: bits of required_features. */
 enum {

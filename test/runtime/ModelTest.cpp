@@ -431,17 +431,13 @@ TEST_F(ModelTest, copies_beyond_the_memory_are_refused_with_both_figures) {
   EXPECT_EQ(open(path).status, ENCAST_OK);
 }
 
-TEST_F(ModelTest, lazy_weights_are_0_or_1) {
+TEST_F(ModelTest, options_about_weights_are_0_or_1) {
   TestArtifact().write(path);
   encast_model_options options = lazyWeights();
   options.lazy_weights = 2;
   EXPECT_REFUSED(open(path, &options), ENCAST_INVALID_ARGUMENT,
                  "option 'lazy_weights' is 2");
-}
-
-TEST_F(ModelTest, huge_page_weights_are_0_or_1) {
-  TestArtifact().write(path);
-  encast_model_options options = hugePageWeights();
+  options = hugePageWeights();
   options.huge_page_weights = 2;
   EXPECT_REFUSED(open(path, &options), ENCAST_INVALID_ARGUMENT,
                  "option 'huge_page_weights' is 2");
