@@ -487,24 +487,10 @@ void AttentionTiles::emitFinishedRow() {
 /// Writes 16 dims of a row, or those that the head has. Changes `value`.
 void AttentionTiles::emitOutTile(const Vec &value, int tile) {
   const bool whole = (tile + 1) * kTileRows <= int(shape.headSize);
-  const auto masked = [&](const Address &target) {
-    return whole ? target : target | k2;
-  };
-  if (shape.outPlanes == 0) {
-    vmovups(masked(ptr[place + size_t(tile * kTileRows * 4)]), value);
-    return;
-  }
-  const Zmm term(kFinishTemps + 5 + tile % 4);
-  const Ymm words(term.getIdx());
-  for (int plane = 0; plane < shape.outPlanes; ++plane) {
-    vcvtneps2bf16(words, value);
-    vmovdqu16(masked(ptr[place + size_t(plane * shape.outPlaneStride * 2 +
-                                        int64_t(tile) * kTileRows * 2)]),
-              words);
-    if (plane + 1 < shape.outPlanes) {
-      vpmovzxwd(term, words);
-      vpslld(term, term, 16);
-      vsubps(value, value, term);
-    }
-  }
+  const RegExp at = place + size_t(tile * kTileRows * outElementBytes);
+  if (shape.outPlanes == 0)
+    vmovups(whole ? ptr[at] : ptr[at] | k2, value);
+  else
+    storePlanes(at, 2 * shape.outPlaneStride, shape.outPlanes, value,
+                vec(kFinishTemps + 5 + tile % 4), whole ? k0 : k2);
 }

@@ -1,10 +1,12 @@
 //===- Kernels.cpp - the table of kernel generators -----------------------===//
 
 #include "codegen/Kernels/Kernels.h"
+#include "codegen/Kernels/AttentionDots.h"
 #include "codegen/Kernels/AttentionF32.h"
 #include "codegen/Kernels/AttentionPack.h"
 #include "codegen/Kernels/AttentionTiles.h"
 #include "codegen/Kernels/KernelArgs.h"
+#include "codegen/Kernels/LinearDots.h"
 #include "codegen/Kernels/LinearF32.h"
 #include "codegen/Kernels/LinearTiles.h"
 
@@ -93,6 +95,10 @@ const std::vector<KernelRow> &encast::kernelRows() {
 #include "codegen/Kernels/Kernels.def"
   };
   return rows;
+}
+
+bool encast::usesTiles(const KernelRow &row) {
+  return row.cpuFeatures & ENCAST_CPU_AMX_BF16;
 }
 
 const KernelRow *encast::findKernelRow(std::string_view name) {
@@ -212,8 +218,10 @@ bool encast::generateLinear(const KernelRow &row, const LinearShape &shape,
                                     "accumulate";
     return false;
   }
-  if (tiles)
+  if (usesTiles(row))
     return LinearTiles(row, shape).generate(code, error);
+  if (tiles)
+    return LinearDots(shape).generate(code, error);
   return LinearF32(row, shape).generate(code, error);
 }
 
@@ -285,7 +293,8 @@ bool encast::generateAttention(const KernelRow &row,
            AttentionPack(row, shape).generate(code, error);
   case KernelFamily::TileAttention:
     return checkTileAttention(row, shape, error) &&
-           AttentionTiles(row, shape).generate(code, error);
+           (usesTiles(row) ? AttentionTiles(row, shape).generate(code, error)
+                           : AttentionDots(shape).generate(code, error));
   default:
     return checkF32Attention(row, shape, error) &&
            AttentionF32(row, shape).generate(code, error);
@@ -301,7 +310,7 @@ int64_t encast::linearWorkspaceBytes(const KernelRow &row,
                                      const LinearShape &shape) {
   if (row.arithmetic == Arithmetic::F32)
     return LinearF32(row, shape).workspaceBytes();
-  return LinearTiles(row, shape).workspaceBytes();
+  return usesTiles(row) ? LinearTiles(row, shape).workspaceBytes() : 0;
 }
 
 int64_t encast::attentionWorkspaceBytes(const KernelRow &row,
@@ -310,7 +319,8 @@ int64_t encast::attentionWorkspaceBytes(const KernelRow &row,
   case KernelFamily::AttentionPack:
     return 0;
   case KernelFamily::TileAttention:
-    return AttentionTiles(row, shape).workspaceBytes();
+    return usesTiles(row) ? AttentionTiles(row, shape).workspaceBytes()
+                          : AttentionDots(shape).workspaceBytes();
   default:
     return AttentionF32(row, shape).workspaceBytes();
   }

@@ -90,6 +90,8 @@ struct KernelRow {
   int vectorBytes; ///< Width of the vector registers.
 };
 
+/// Whether a kernel multiplies tiles of AMX.
+bool usesTiles(const KernelRow &row);
 /// All rows, the better one later within a family, arithmetic and instruction
 /// set.
 const std::vector<KernelRow> &kernelRows();

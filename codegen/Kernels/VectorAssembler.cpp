@@ -97,6 +97,23 @@ void VectorAssembler::storeQuad(const RegExp &target, const Vec &vec, int quad,
     vmovss(dword[target], low);
 }
 
+void VectorAssembler::storePlanes(const RegExp &target, int64_t planeBytes,
+                                  int planes, const Vec &value, const Vec &temp,
+                                  const Opmask &lanes) {
+  const Zmm term(temp.getIdx());
+  const Ymm words(temp.getIdx());
+  for (int plane = 0; plane < planes; ++plane) {
+    vcvtneps2bf16(words, value);
+    const Address place = ptr[target + size_t(plane * planeBytes)];
+    vmovdqu16(lanes.getIdx() ? place | lanes : place, words);
+    if (plane + 1 < planes) {
+      vpmovzxwd(term, words);
+      vpslld(term, term, 16);
+      vsubps(value, value, term);
+    }
+  }
+}
+
 void VectorAssembler::replaceBeyond(const Vec &vec, const Vec &x, int32_t limit,
                                     float value, const Vec &temp) {
   vpabsd(temp, x);

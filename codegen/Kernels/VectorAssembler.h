@@ -53,6 +53,11 @@ public:
   /// Stores the first `count` floats, 1 to 4, of a quad. `temp` may be changed.
   void storeQuad(const Xbyak::RegExp &target, const Vec &vec, int quad,
                  int count, const Vec &temp);
+  /// Stores 16 floats as bf16 planes (Kernels.h), `planeBytes` apart, of which
+  /// `lanes` may mask some. Changes `value` and `temp`. AVX512-BF16 only.
+  void storePlanes(const Xbyak::RegExp &target, int64_t planeBytes, int planes,
+                   const Vec &value, const Vec &temp,
+                   const Xbyak::Opmask &lanes = Xbyak::Opmask(0));
   /// Sets lanes of `vec` to `value` where |x| > limit, of integers. `temp` may
   /// be changed.
   void replaceBeyond(const Vec &vec, const Vec &x, int32_t limit, float value,

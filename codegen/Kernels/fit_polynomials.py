@@ -69,10 +69,10 @@ def points(low, high, count):
         np.pi * (np.arange(count) + 0.5) / count))
 
 
-def exp2():
+def exp2(name, count):
     f = points(-0.5, 0.5, 4000)
-    c = fit_rounded(f, 2.0**-f, np.ones_like(f), [1.0], 6)
-    show("kExp2", c)
+    c = fit_rounded(f, 2.0**-f, np.ones_like(f), [1.0], count)
+    show(name, c)
     x = np.linspace(-0.5, 0.5, 2000001).astype(F32)
     error = horner(c, x) / 2.0**x.astype(np.float64) - 1
     print(f"// relative error {np.abs(error).max():.3g}\n")
@@ -94,5 +94,6 @@ def gelu():
 
 
 if __name__ == "__main__":
-    exp2()
+    exp2("kExp2", 6)
+    exp2("kExp2OfBf16", 4)
     gelu()

@@ -33,10 +33,11 @@ struct TargetRow {
   std::string_view name, tune;
   uint32_t features;
   int64_t l1Bytes, l2Bytes;
+  bool fastDots;
 };
 const TargetRow kTargets[] = {
-#define ENCAST_TARGET(name, tune, features, l1, l2)                            \
-  {name, tune, features, (l1) * 1024, (l2) * 1024},
+#define ENCAST_TARGET(name, tune, features, l1, l2, dots)                      \
+  {name, tune, features, (l1) * 1024, (l2) * 1024, dots},
 #include "codegen/Target/Targets.def"
 };
 
@@ -66,6 +67,7 @@ static TargetCpu makeTarget(const TargetRow &row, uint32_t features) {
   target.vectorBytes = avx512 ? 64 : 32;
   target.l1Bytes = row.l1Bytes;
   target.l2Bytes = row.l2Bytes;
+  target.fastDots = row.fastDots;
   // More features win within a row.
   target.rank = uint64_t(&row - kTargets) << 32 | features;
   return target;

@@ -28,6 +28,8 @@ struct TargetCpu {
   int vectorBytes = 32;  ///< Width of the f32 vector registers to use.
   int64_t l1Bytes = 0;   ///< Data cache of a core.
   int64_t l2Bytes = 0;
+  /// Whether products of bf16 in vectors are faster than those of f32.
+  bool fastDots = false;
   uint64_t rank = 0; ///< Place in Targets.def; the loader takes the highest.
 };
 

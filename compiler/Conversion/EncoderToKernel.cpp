@@ -132,6 +132,7 @@ private:
   RankedTensorType weightType(FlatSymbolRefAttr weight) {
     return symbols.lookup<WeightOp>(weight.getValue()).getType();
   }
+  const KernelRow *select(KernelFamily family, Arithmetic arithmetic) const;
   FailureOr<const KernelRow *> row(Operation *op, KernelFamily family,
                                    Arithmetic arithmetic);
   FlatSymbolRefAttr define(const KernelRow &row, const LinearShape &shape);
@@ -295,10 +296,19 @@ FlatSymbolRefAttr KernelBuilder::packed(FlatSymbolRefAttr weight,
   return result = derivedWeight(from, name, pack);
 }
 
+/// The kernel that the target runs; null if there is none, or if f32 is faster.
+const KernelRow *KernelBuilder::select(KernelFamily family,
+                                       Arithmetic arithmetic) const {
+  const KernelRow *row = selectKernelRow(family, arithmetic, target.features);
+  return row && (usesTiles(*row) || target.fastDots ||
+                 arithmetic == Arithmetic::F32)
+             ? row
+             : nullptr;
+}
+
 FailureOr<const KernelRow *>
 KernelBuilder::row(Operation *op, KernelFamily family, Arithmetic arithmetic) {
-  if (const KernelRow *row =
-          selectKernelRow(family, arithmetic, target.features))
+  if (const KernelRow *row = select(family, arithmetic))
     return row;
   return op->emitOpError() << "has no kernel for target " << target.name;
 }
@@ -412,9 +422,7 @@ Arithmetic KernelBuilder::chooseArithmetic(LinearOp op) {
     wanted = Arithmetic::Bf16;
   else if (op.getPrecision() == Precision::Bf16x3 && !exact)
     wanted = Arithmetic::Bf16x3;
-  return selectKernelRow(KernelFamily::Linear, wanted, target.features)
-             ? wanted
-             : Arithmetic::F32;
+  return select(KernelFamily::Linear, wanted) ? wanted : Arithmetic::F32;
 }
 
 /// Attention multiplies tiles where the linear that makes its queries does.
@@ -429,7 +437,7 @@ Arithmetic KernelBuilder::chooseArithmetic(AttentionOp op) {
     return Arithmetic::F32;
   for (KernelFamily family :
        {KernelFamily::TileAttention, KernelFamily::AttentionPack})
-    if (!selectKernelRow(family, wanted, target.features))
+    if (!select(family, wanted))
       return Arithmetic::F32;
   return wanted;
 }

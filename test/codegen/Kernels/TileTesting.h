@@ -48,6 +48,10 @@ std::vector<uint16_t> planesOf(float value, int planes);
 /// results are zero everywhere.
 float tileSum(float sum, const uint16_t *row, const uint16_t *column);
 
+/// The same as vdpbf16ps adds them: one chain of fused multiply-adds from `sum`
+/// on, of each two elements the odd one first.
+float dotSum(float sum, const uint16_t *row, const uint16_t *column);
+
 /// A linear problem of bf16 planes with all of its operands.
 class TileLinearProblem {
 public:
