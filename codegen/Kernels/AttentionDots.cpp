@@ -20,8 +20,9 @@ static constexpr int64_t kGroupRows = 480;
 static constexpr uint32_t kControl = 0x9fc0;
 
 static constexpr int kLanes = 16, kVectorBytes = 64;
-static constexpr int kScoreRowBytes = kChunkKeys * 4;
-static constexpr int kWordRowBytes = kChunkKeys * 2; // of probabilities
+static constexpr int64_t kScoreRowBytes = int64_t(kChunkKeys) * 4;
+static constexpr int64_t kWordRowBytes =
+    int64_t(kChunkKeys) * 2; // of probabilities
 
 // Registers of a row: scores and the old maximum, what is left of them beside
 // an integer, and their powers.
@@ -59,8 +60,8 @@ enum Local {
 } // namespace
 
 static constexpr int kScoresOffset = 0;
-static constexpr int kWordsOffset = 12 * kScoreRowBytes;
-static constexpr int kFactorsOffset = kWordsOffset + 12 * kWordRowBytes;
+static constexpr int kWordsOffset = int(12 * kScoreRowBytes);
+static constexpr int kFactorsOffset = kWordsOffset + int(12 * kWordRowBytes);
 static constexpr int kStatesOffset = kFactorsOffset + kVectorBytes;
 
 AttentionDots::AttentionDots(const AttentionShape &shape)
@@ -311,7 +312,7 @@ void AttentionDots::emitScores(int rows) {
       vmovups(vectorAt(pointer + size_t(row * kScoreRowBytes), half),
               sum(row, half));
   add(pointer, 2 * kVectorBytes);
-  add(b, steps * kHalfBytes);
+  add(b, int(steps * kHalfBytes));
   dec(left);
   jnz(nextBlock);
 }
@@ -355,8 +356,8 @@ void AttentionDots::emitProbabilities(int blocks, bool masked) {
     vaddps(sums, sums, Zmm(kScore + 2 * block));
   vmovups(ptr[sumRow], sums);
 
-  add(scoreRow, kScoreRowBytes);
-  add(wordRow, kWordRowBytes);
+  add(scoreRow, int(kScoreRowBytes));
+  add(wordRow, int(kWordRowBytes));
   add(sumRow, kVectorBytes);
   inc(number);
   dec(left);
@@ -447,10 +448,10 @@ void AttentionDots::emitValues(int rows) {
   jne(first);
   for (int row = 0; row < rows; ++row) {
     const Zmm factor(kTemps + row % 4);
-    vbroadcastss(factor, dword[workspace + kFactorsOffset + row * 4]);
+    vbroadcastss(factor, dword[workspace + kFactorsOffset + size_t(row) * 4]);
     for (int half = 0; half < 2; ++half)
       vmulps(sum(row, half), factor,
-             vectorAt(o + size_t(row * valueRowBytes), half));
+             vectorAt(o + size_t(row) * size_t(valueRowBytes), half));
   }
   jmp(ready);
   L(first);
@@ -462,9 +463,10 @@ void AttentionDots::emitValues(int rows) {
   emitDots(rows, {kWordRowBytes, kHalfBytes, blockBytes()}, [] {});
   for (int row = 0; row < rows; ++row)
     for (int half = 0; half < 2; ++half)
-      vmovups(vectorAt(o + size_t(row * valueRowBytes), half), sum(row, half));
+      vmovups(vectorAt(o + size_t(row) * size_t(valueRowBytes), half),
+              sum(row, half));
   add(o, 2 * kVectorBytes);
-  add(v, 2 * kHalfBytes);
+  add(v, int(2 * kHalfBytes));
   dec(stepsOfDims);
   jnz(nextDims);
 }
@@ -500,7 +502,7 @@ void AttentionDots::emitOut() {
   for (int first = 0; first < headSize; first += kLanes) {
     const bool whole = first + kLanes <= headSize;
     const Zmm value(2 + first / kLanes % 4), term(6 + first / kLanes % 4);
-    const RegExp at = place + size_t(first * outElementBytes);
+    const RegExp at = place + size_t(first) * size_t(outElementBytes);
     vmulps(value, factor, vectorAt(o, first / kLanes));
     if (shape.outPlanes == 0)
       vmovups(whole ? ptr[at] : ptr[at] | k2, value);
@@ -523,7 +525,7 @@ void AttentionDots::emitTables() {
   // Four keys of each half of a block in turns, as probabilityKey() says.
   L(wordOrder);
   for (int i = 0; i < 8; ++i)
-    dq(uint64_t(probabilityKey(Arithmetic::Bf16, 4 * i) / 4));
+    dq(uint64_t(probabilityKey(Arithmetic::Bf16, int64_t(4) * i) / 4));
   L(control);
   dd(kControl);
 }

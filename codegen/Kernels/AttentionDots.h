@@ -58,7 +58,7 @@ private:
   int tilesOfGroup() const { return (groupQueries + kRows - 1) / kRows; }
   int64_t outRowBytes() const { return shape.ldo * outElementBytes; }
   /// Bytes of a block of 32 packed keys, and of values.
-  int blockBytes() const { return 2 * steps * kHalfBytes; }
+  int blockBytes() const { return int(2 * (steps * kHalfBytes)); }
 
   void emitArguments();
   void emitGroups();

@@ -5,7 +5,8 @@
 using namespace encast;
 using namespace Xbyak;
 
-static constexpr int kTwoBytes = 4, kTwos = 16; // of a step
+static constexpr int64_t kTwoBytes = 4;
+static constexpr int kTwos = 16; // of a step
 
 void DotProducts::clearSums(int rows) {
   for (int row = 0; row < rows; ++row)

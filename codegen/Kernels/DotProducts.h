@@ -39,9 +39,9 @@ namespace encast {
 class DotProducts : public VectorAssembler {
 protected:
   static constexpr int kRows = 12;
-  static constexpr int kStepBytes = 64;   ///< Of a row of a.
-  static constexpr int kHalfBytes = 1024; ///< Of 16 columns of b in a step.
-  static constexpr int kTemps = 24;       ///< First register behind the sums.
+  static constexpr int kStepBytes = 64;       ///< Of a row of a.
+  static constexpr int64_t kHalfBytes = 1024; ///< Of 16 columns of b in a step.
+  static constexpr int kTemps = 24; ///< First register behind the sums.
 
   DotProducts() : VectorAssembler(64) {}
 

@@ -101,6 +101,10 @@ bool encast::usesTiles(const KernelRow &row) {
   return row.cpuFeatures & ENCAST_CPU_AMX_BF16;
 }
 
+bool encast::usesDots(const KernelRow &row) {
+  return !usesTiles(row) && row.cpuFeatures & ENCAST_CPU_AVX512_BF16;
+}
+
 const KernelRow *encast::findKernelRow(std::string_view name) {
   for (const KernelRow &row : kernelRows())
     if (row.name == name)

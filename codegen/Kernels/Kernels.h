@@ -90,8 +90,9 @@ struct KernelRow {
   int vectorBytes; ///< Width of the vector registers.
 };
 
-/// Whether a kernel multiplies tiles of AMX.
+/// Whether a kernel multiplies tiles of AMX, or bf16 in vectors.
 bool usesTiles(const KernelRow &row);
+bool usesDots(const KernelRow &row);
 /// All rows, the better one later within a family, arithmetic and instruction
 /// set.
 const std::vector<KernelRow> &kernelRows();

@@ -72,7 +72,7 @@ void LinearDots::emitArguments() {
   mov(ecx, kRows);
   div(rcx);
   mov(rcx, rax);
-  add(rax, kPanels * kHalfBytes / kLineBytes - 1);
+  add(rax, int(kPanels * kHalfBytes) / kLineBytes - 1);
   xor_(edx, edx);
   div(rcx);
   mov(prefetchLines, rax);

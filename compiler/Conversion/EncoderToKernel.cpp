@@ -300,10 +300,7 @@ FlatSymbolRefAttr KernelBuilder::packed(FlatSymbolRefAttr weight,
 const KernelRow *KernelBuilder::select(KernelFamily family,
                                        Arithmetic arithmetic) const {
   const KernelRow *row = selectKernelRow(family, arithmetic, target.features);
-  return row && (usesTiles(*row) || target.fastDots ||
-                 arithmetic == Arithmetic::F32)
-             ? row
-             : nullptr;
+  return row && usesDots(*row) && !target.fastDots ? nullptr : row;
 }
 
 FailureOr<const KernelRow *>

@@ -19,6 +19,7 @@ KernelName parseKernelName(std::string_view kernel) {
     Multiplier multiplier;
   } instructions[] = {{"avx2", Multiplier::Avx2},
                       {"avx512", Multiplier::Avx512},
+                      {"avx512bf16", Multiplier::Avx512Bf16},
                       {"amx", Multiplier::AmxBf16}};
   KernelName result;
   std::string_view rest = kernel.substr(0, kernel.find('.'));

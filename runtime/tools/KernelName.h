@@ -15,8 +15,7 @@
 namespace encast::tools {
 
 /// Instructions that multiply and add.
-enum class Multiplier { Sse2, Avx2, Avx512, AmxBf16 };
-constexpr int kMultipliers = 4;
+enum class Multiplier { Sse2, Avx2, Avx512, Avx512Bf16, AmxBf16 };
 
 struct KernelName {
   const char *arithmetic = ""; ///< "f32", "bf16x3w", ...; "": a row program.

@@ -32,6 +32,21 @@ __attribute__((target("avx512f"))) int64_t multiplyAvx512(int64_t rounds) {
   return rounds * kSums * 2 * 16;
 }
 
+__attribute__((target("avx512bf16"))) int64_t
+multiplyAvx512Bf16(int64_t rounds) {
+  __m512 sums[kSums];
+  for (__m512 &sum : sums)
+    sum = _mm512_set1_ps(1.0f);
+  __m512i halves = _mm512_set1_epi32(0x3f00bf00); // 0.5, -0.5
+  __asm__ volatile("" : "+v"(halves));
+  for (int64_t i = 0; i < rounds; ++i)
+    for (__m512 &sum : sums) {
+      sum = _mm512_dpbf16_ps(sum, (__m512bh)halves, (__m512bh)halves);
+      __asm__ volatile("" : "+v"(sum));
+    }
+  return rounds * kSums * 2 * 32;
+}
+
 __attribute__((target("avx2,fma"))) int64_t multiplyAvx2(int64_t rounds) {
   __m256 sums[kSums];
   for (__m256 &sum : sums)
@@ -189,7 +204,8 @@ Rates measureThreads(int threads, int64_t rounds, Function multiply) {
 } // namespace
 
 const char *multiplierName(Multiplier multiplier) {
-  static const char *const names[] = {"sse2", "avx2", "avx512", "amx-bf16"};
+  static const char *const names[] = {"sse2", "avx2", "avx512", "avx512bf16",
+                                      "amx-bf16"};
   return names[static_cast<int>(multiplier)];
 }
 
@@ -201,6 +217,8 @@ bool canMultiply(Multiplier multiplier) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   case Multiplier::Avx512:
     return __builtin_cpu_supports("avx512f");
+  case Multiplier::Avx512Bf16:
+    return __builtin_cpu_supports("avx512bf16");
   case Multiplier::AmxBf16:
     return requestTiles() && __builtin_cpu_supports("amx-bf16");
   }
@@ -222,6 +240,8 @@ double measurePeak(Multiplier multiplier, int threads) {
     return measureThreads(threads, 100000, multiplyAvx2).added;
   case Multiplier::Avx512:
     return measureThreads(threads, 100000, multiplyAvx512).added;
+  case Multiplier::Avx512Bf16:
+    return measureThreads(threads, 100000, multiplyAvx512Bf16).added;
   case Multiplier::AmxBf16:
     return measureThreads(threads, 10000, multiplyTiles).added;
   }

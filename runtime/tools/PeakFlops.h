@@ -7,7 +7,7 @@
 
 namespace encast::tools {
 
-/// "sse2", "avx2", "avx512" (f32) or "amx-bf16".
+/// "sse2", "avx2", "avx512" (f32), "avx512bf16" or "amx-bf16".
 const char *multiplierName(Multiplier multiplier);
 
 /// Whether this process may run it. Asks the system for AMX tiles.

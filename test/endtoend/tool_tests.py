@@ -236,8 +236,11 @@ def check_limits(model):
 def unnamed_files(process):
     """Of those that a process has open."""
     links = pathlib.Path(f"/proc/{process.pid}/fd")
-    return [link for link in links.iterdir()
-            if os.readlink(link).endswith("(deleted)")]
+    try:
+        return [link for link in links.iterdir()
+                if os.readlink(link).endswith("(deleted)")]
+    except FileNotFoundError:  # closed meanwhile, or the process has ended
+        return []
 
 
 def check_killed(model):

@@ -18,6 +18,8 @@ TEST(KernelName, says_arithmetic_and_instructions) {
   expect("linear_f32_8x48_avx512.k384.a384.c1552.bias.gelu", "f32", 1,
          Multiplier::Avx512);
   expect("linear_bf16_32x32_amx.k384", "bf16", 1, Multiplier::AmxBf16);
+  expect("linear_bf16_12x32_avx512bf16.k384", "bf16", 1,
+         Multiplier::Avx512Bf16);
   expect("linear_bf16x3_32x32_amx.k384", "bf16x3", 3, Multiplier::AmxBf16);
   expect("linear_bf16x3w_32x32_amx.k384", "bf16x3w", 3, Multiplier::AmxBf16);
   expect("linear_bf16x6_32x32_amx.k384", "bf16x6", 6, Multiplier::AmxBf16);

@@ -2,11 +2,12 @@
 
 import re
 
-# What a product of each arithmetic of a kernel costs: products of the
-# instruction.
+# What a product of each arithmetic of a kernel costs: products of the first of
+# these instructions that the machine has.
+TILES, DOTS = "tdpbf16ps", "vdpbf16ps"
 INSTRUCTIONS = {
-    "f32": ("fma", 1), "bf16": ("tdpbf16ps", 1), "bf16x3": ("tdpbf16ps", 3),
-    "bf16x3w": ("tdpbf16ps", 3), "bf16x6": ("tdpbf16ps", 6),
+    "f32": (["fma"], 1), "bf16": ([TILES, DOTS], 1), "bf16x3": ([TILES], 3),
+    "bf16x3w": ([TILES], 3), "bf16x6": ([TILES], 6),
 }
 KERNEL = re.compile(r"[a-z_]+_(f32|bf16(?:x3w?|x6)?)_")
 
@@ -71,8 +72,9 @@ def limit_seconds(flops, peaks):
     arithmetic is none of those above."""
     seconds = 0
     for arithmetic, count in flops.items():
-        instruction, products = INSTRUCTIONS.get(arithmetic, (None, 0))
-        if instruction not in peaks:
+        instructions, products = INSTRUCTIONS.get(arithmetic, ([], 0))
+        known = [peaks[each] for each in instructions if each in peaks]
+        if not known:
             return None
-        seconds += count * products / peaks[instruction] / 1e9
+        seconds += count * products / known[0] / 1e9
     return seconds

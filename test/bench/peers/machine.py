@@ -58,7 +58,7 @@ def pick_cpus(threads):
 class Probe:
     """Runs the loops of probe.c on all CPUs at once, one pinned thread each."""
 
-    INSTRUCTIONS = {"fma": "fma", "tdpbf16ps": "tiles"}
+    INSTRUCTIONS = {"fma": "fma", "tdpbf16ps": "tiles", "vdpbf16ps": "dots"}
 
     def __init__(self, cpus, library, features):
         self.library = ctypes.CDLL(str(library))
@@ -66,6 +66,8 @@ class Probe:
         self.loops = ["fma", "adds"]
         if "amx_bf16" in features and self.library.probe_allow_tiles():
             self.loops += ["tiles"]
+        elif "avx512_bf16" in features:
+            self.loops += ["dots"]
         self.results = [None] * len(cpus)
         self.start = threading.Barrier(len(cpus) + 1)
         self.end = threading.Barrier(len(cpus) + 1)
@@ -79,7 +81,8 @@ class Probe:
         values = (ctypes.c_double * len(self.loops))()
         while True:
             self.start.wait()
-            self.library.probe_measure(values, len(self.loops))
+            self.library.probe_measure(values, len(self.loops),
+                                       "tiles" in self.loops)
             self.results[index] = list(values)
             self.end.wait()
 

@@ -11,6 +11,8 @@
  *          loads from L1, which cost nothing on a quiet core: the peak of bf16
  *          on AMX. A neighbour on the core takes three quarters of this loop,
  *          and nothing of one without loads.
+ *   dots   fourteen chains of bf16 dot products: the peak of bf16 in vectors,
+ *          where there are no tiles
  */
 /*===----------------------------------------------------------------------===*/
 
@@ -72,12 +74,12 @@ void probe_prepare(void) {
   FMA(reg, 7)                                                                  \
   FMA(reg, 8)                                                                  \
   FMA(reg, 9) FMA(reg, 10) FMA(reg, 11) FMA(reg, 12) FMA(reg, 13)
-#define FMA_LOOP(reg)                                                          \
+#define VECTOR_LOOP(products, reg, data)                                       \
   __asm__ volatile("vzeroall\n\tvmovups (%1), %%" reg                          \
                    "14\n\tvmovups (%2), %%" reg                                \
-                   "15\n1:\n\t" ALL_FMAS(reg) "dec %0\n\tjnz 1b\n\tvzeroupper" \
+                   "15\n1:\n\t" products(reg) "dec %0\n\tjnz 1b\n\tvzeroupper" \
                    : "+r"(left)                                                \
-                   : "r"(operands_f32[0]), "r"(operands_f32[1])                \
+                   : "r"(data[0]), "r"(data[1])                                \
                    : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",   \
                      "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
                      "xmm12", "xmm13", "xmm14", "xmm15")
@@ -89,10 +91,32 @@ static double fma(void) {
   int wide = __builtin_cpu_supports("avx512f");
   double start = now();
   if (wide)
-    FMA_LOOP("zmm");
+    VECTOR_LOOP(ALL_FMAS, "zmm", operands_f32);
   else
-    FMA_LOOP("ymm");
+    VECTOR_LOOP(ALL_FMAS, "ymm", operands_f32);
   return (double)rounds * 14 * 2 * (wide ? 16 : 8) / (now() - start);
+}
+
+#define DOT(reg, n) "vdpbf16ps %%" reg "14, %%" reg "15, %%" reg #n "\n\t"
+#define ALL_DOTS(reg)                                                          \
+  DOT(reg, 0)                                                                  \
+  DOT(reg, 1)                                                                  \
+  DOT(reg, 2)                                                                  \
+  DOT(reg, 3)                                                                  \
+  DOT(reg, 4)                                                                  \
+  DOT(reg, 5)                                                                  \
+  DOT(reg, 6)                                                                  \
+  DOT(reg, 7)                                                                  \
+  DOT(reg, 8)                                                                  \
+  DOT(reg, 9) DOT(reg, 10) DOT(reg, 11) DOT(reg, 12) DOT(reg, 13)
+
+/* bf16 operations of dot products in a nanosecond. */
+static double dots(void) {
+  const long rounds = 100000;
+  long left = rounds;
+  double start = now();
+  VECTOR_LOOP(ALL_DOTS, "zmm", operands_bf16);
+  return (double)rounds * 14 * 2 * 32 / (now() - start);
 }
 
 /* Asks the kernel for tiles, for all threads of the process; 1 if it may. Call
@@ -146,11 +170,11 @@ static double measure(double (*loop)(void)) {
 }
 
 /* The peaks first, while the clock is still as the load before has left it: it
- * recovers from heavy vector code in some milliseconds. `count` is 2, or 3 with
- * tiles: FMAs, additions, tiles. */
-void probe_measure(double *results, int count) {
+ * recovers from heavy vector code in some milliseconds. `count` is 2, or 3:
+ * FMAs, additions, tiles if `use_tiles`, else dots. */
+void probe_measure(double *results, int count, int use_tiles) {
   results[0] = measure(fma);
   if (count > 2)
-    results[2] = measure(tiles);
+    results[2] = measure(use_tiles ? tiles : dots);
   results[1] = measure(adds);
 }
