@@ -16,9 +16,6 @@ static constexpr int kChunkKeys = 128;
 static constexpr int kChunkBlocks = kChunkKeys / int(kTileKeys);
 static constexpr int64_t kGroupRows = 480;
 
-// Denormal numbers count as zero; no exceptions; to nearest even.
-static constexpr uint32_t kControl = 0x9fc0;
-
 static constexpr int kLanes = 16, kVectorBytes = 64;
 static constexpr int64_t kScoreRowBytes = int64_t(kChunkKeys) * 4;
 static constexpr int64_t kWordRowBytes =
@@ -107,33 +104,15 @@ bool AttentionDots::generate(std::vector<uint8_t> &code, std::string &error) {
   return finish(code, error);
 }
 
-void AttentionDots::emitCases(const Reg64 &reg, int first, int last,
-                              const std::function<void(int)> &body) {
-  Label done;
-  for (int value = first; value <= last; ++value) {
-    Label otherwise;
-    cmp(reg, value);
-    jne(otherwise);
-    body(value);
-    jmp(done);
-    L(otherwise);
-  }
-  L(done);
-}
-
 void AttentionDots::emitArguments() {
-  const std::pair<Local, size_t> copies[] = {
-      {PackedK, offsetof(TileAttentionArgs, packedK)},
-      {PackedV, offsetof(TileAttentionArgs, packedV)},
-      {Keys, offsetof(TileAttentionArgs, keys)},
-      {QueriesLeft, offsetof(TileAttentionArgs, queries)},
-      {GroupQ, offsetof(TileAttentionArgs, q)},
-      {GroupOut, offsetof(TileAttentionArgs, out)},
-      {GroupPosition, offsetof(TileAttentionArgs, position)}};
-  for (auto [place, offset] : copies) {
-    mov(temp, ptr[args + offset]);
-    mov(local(place), temp);
-  }
+  copyArguments(args, temp,
+                {{PackedK, offsetof(TileAttentionArgs, packedK)},
+                 {PackedV, offsetof(TileAttentionArgs, packedV)},
+                 {Keys, offsetof(TileAttentionArgs, keys)},
+                 {QueriesLeft, offsetof(TileAttentionArgs, queries)},
+                 {GroupQ, offsetof(TileAttentionArgs, q)},
+                 {GroupOut, offsetof(TileAttentionArgs, out)},
+                 {GroupPosition, offsetof(TileAttentionArgs, position)}});
   mov(workspace, ptr[args + offsetof(TileAttentionArgs, workspace)]);
 }
 
@@ -243,7 +222,7 @@ void AttentionDots::emitChunk() {
 
 /// Whether a query of the group does not see a key of the blocks.
 void AttentionDots::emitIsMasked() {
-  Label masked, done;
+  Label masked;
   mov(pointer, blocks);
   shl(pointer, 5);
   add(pointer, firstKey);
@@ -322,7 +301,7 @@ void AttentionDots::emitScores(int rows) {
 void AttentionDots::emitProbabilities(int blocks, bool masked) {
   const int vectors = 2 * blocks;
   Label nextRow;
-  broadcastConstant(unit, 1 / 128.0f);
+  broadcastConstant(unit, 1 / kBf16ScoreUnit);
   broadcastConstant(cubic, kExp2OfBf16[3]);
   vmovups(order, ptr[rip + wordOrder]);
   lea(scoreRow, ptr[workspace + kScoresOffset]);
@@ -405,14 +384,21 @@ void AttentionDots::emitMaximum(int vectors) {
   vmaxps(maximum, Zmm(kScore), Zmm(kScore + 1));
   for (int i = 2; i <= vectors; ++i)
     vmaxps(maximum, maximum, Zmm(kScore + i));
-  vshuff32x4(turned, maximum, maximum, 0x4e);
-  vmaxps(maximum, maximum, turned);
-  vshuff32x4(turned, maximum, maximum, 0xb1);
-  vmaxps(maximum, maximum, turned);
-  vpermilps(turned, maximum, 0x4e);
-  vmaxps(maximum, maximum, turned);
-  vpermilps(turned, maximum, 0xb1);
-  vmaxps(maximum, maximum, turned);
+  emitOfAllLanes(maximum, turned, [&] { vmaxps(maximum, maximum, turned); });
+}
+
+/// Makes all lanes of a register what `join`, which takes `turned` into it,
+/// makes of all of them, in a fixed order.
+void AttentionDots::emitOfAllLanes(const Zmm &value, const Zmm &turned,
+                                   const std::function<void()> &join) {
+  for (uint8_t lanes : {0x4e, 0xb1}) {
+    vshuff32x4(turned, value, value, lanes);
+    join();
+  }
+  for (uint8_t lanes : {0x4e, 0xb1}) {
+    vpermilps(turned, value, lanes);
+    join();
+  }
 }
 
 /// 2^(x / 128 - maximum) of the first `count` registers.
@@ -488,14 +474,7 @@ void AttentionDots::emitOut() {
   mov(left, tileRows);
   L(nextRow);
   vmovups(factor, ptr[sums]);
-  vshuff32x4(turned, factor, factor, 0x4e);
-  vaddps(factor, factor, turned);
-  vshuff32x4(turned, factor, factor, 0xb1);
-  vaddps(factor, factor, turned);
-  vpermilps(turned, factor, 0x4e);
-  vaddps(factor, factor, turned);
-  vpermilps(turned, factor, 0xb1);
-  vaddps(factor, factor, turned);
+  emitOfAllLanes(factor, turned, [&] { vaddps(factor, factor, turned); });
   broadcastConstant(turned, 1.0f);
   vmaxps(factor, turned, factor); // keeps a NaN
   vdivps(factor, turned, factor);
@@ -527,5 +506,5 @@ void AttentionDots::emitTables() {
   for (int i = 0; i < 8; ++i)
     dq(uint64_t(probabilityKey(Arithmetic::Bf16, int64_t(4) * i) / 4));
   L(control);
-  dd(kControl);
+  dd(kFlushingControl);
 }

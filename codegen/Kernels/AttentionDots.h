@@ -71,14 +71,12 @@ private:
   void emitProbabilities(int blocks, bool masked);
   void emitScoresIn(int vectors, bool masked);
   void emitMaximum(int vectors);
+  void emitOfAllLanes(const Xbyak::Zmm &value, const Xbyak::Zmm &turned,
+                      const std::function<void()> &join);
   void emitPowers(int count);
   void emitValues(int rows);
   void emitOut();
   void emitTables();
-
-  /// Emits a case for each value of `reg` from `first` to `last`, which it has.
-  void emitCases(const Xbyak::Reg64 &reg, int first, int last,
-                 const std::function<void(int value)> &body);
 
   const AttentionShape shape;
   const int steps; // of 32 dims

@@ -17,6 +17,9 @@ namespace encast {
 /// Keys of a block: the rows of a tile of values, in twos.
 constexpr int64_t kTileKeys = 32;
 
+/// Scores of Bf16 are in units of 1/128: bf16 words as integers.
+constexpr float kBf16ScoreUnit = 128;
+
 /// The key of a block whose probability stands at `position` of a row of
 /// probabilities. Bf16 converts two vectors of 16 keys by one instruction that
 /// takes four keys of each in turns; the others put key i of both vectors side

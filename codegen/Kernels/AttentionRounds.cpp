@@ -39,9 +39,6 @@ static constexpr float kLargestScore = 60;
 static constexpr float kRoundToInteger = 0x1.8p+23f;
 static constexpr int kRoundToIntegerBits = 0x4b400000;
 
-// Denormal numbers count as zero; no exceptions; to nearest even.
-static constexpr uint32_t kControl = 0x9fc0;
-
 namespace {
 /// Registers of vectors while rounds run.
 enum Register {
@@ -893,14 +890,14 @@ void AttentionRounds::emitMaxima() {
   jnz(nextBlock);
 
   // Where no key is seen, or all are NaN, there is no largest score.
-  const float masked = isBf16() ? kMasked / kWordUnit : kMasked;
+  const float masked = isBf16() ? kMasked / kBf16ScoreUnit : kMasked;
   const uint8_t above = 0x1e, below = 0x11; // false for NaN
   for (int half = 0; half < 2; ++half) {
     const Vec score = vec(0), offset = vec(1);
     emitReducedRows(half, probabilitiesOffset, true);
     vaddps(score, score, vectorAt(rowOffsets(), half));
     if (isBf16())
-      vmulps(score, score, constant(1 / kWordUnit));
+      vmulps(score, score, constant(1 / kBf16ScoreUnit));
     vcmpps(k2, score, constant(kLargestScore), above);
     vcmpps(k3, score, broadcastVariable(SmallestScore), below);
     vcmpps(k3 | k3, score, constant(masked / 2), above);
@@ -908,7 +905,8 @@ void AttentionRounds::emitMaxima() {
     vrndscaleps(Zmm(0), Zmm(0), 8); // to nearest even
     const Address offsets = vectorAt(rowOffsets(), half);
     vmovups(offset, offsets);
-    vfnmadd231ps(offset | k2, score, constant(isBf16() ? kWordUnit : 1.0f));
+    vfnmadd231ps(offset | k2, score,
+                 constant(isBf16() ? kBf16ScoreUnit : 1.0f));
     vmovups(offsets, offset);
   }
   ret();
@@ -952,12 +950,13 @@ void AttentionRounds::emitTables() {
   for (int i = 0; i < 64; ++i) {
     double sum = 0;
     for (int word : {2 * i, 2 * i + 1})
-      sum += word - kWordUnit * (std::exp2(word / double(kWordUnit)) - 1);
+      sum += word -
+             kBf16ScoreUnit * (std::exp2(word / double(kBf16ScoreUnit)) - 1);
     db(uint8_t(std::lround(sum / 2)));
   }
   for (uint32_t i = 0; i < kTileRows; ++i)
     dd(i);
-  dd(kControl);
+  dd(kFlushingControl);
   const auto masksOf = [&](bool upTo) {
     for (int limit = kFirstMask; limit <= kLastMask; ++limit) {
       uint32_t seen = 0;

@@ -60,9 +60,6 @@ protected:
   static constexpr int kPairBytes = 2 * kTileBytes;
   static constexpr int kRowFloatsBytes = kQueries * int(sizeof(float));
 
-  /// Scores of Bf16 are in units of 1/128: bf16 words as integers.
-  static constexpr float kWordUnit = 128;
-
   /// 8-byte places in the workspace.
   enum Variable {
     // Of the call.

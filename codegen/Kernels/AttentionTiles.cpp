@@ -372,7 +372,7 @@ void AttentionTiles::emitAddSpansBefore() {
     vmovups(factor, vectorAt(rowOffsets(), half));
     vsubps(factor, factor, vectorAt(stateOffsets(), half));
     if (isBf16())
-      vmulps(factor, factor, constant(1 / kWordUnit));
+      vmulps(factor, factor, constant(1 / kBf16ScoreUnit));
     broadcastConstant(sum, 1.0f);
     vscalefps(factor, sum, factor);
     vmovups(vectorAt(factors(), half), factor);

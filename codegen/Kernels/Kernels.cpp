@@ -123,7 +123,7 @@ const KernelRow *encast::selectKernelRow(KernelFamily family,
   return best;
 }
 
-// Displacements in kernels are signed 32-bit: 8 rows of a stride, or 8 panels
+// Displacements in kernels are signed 32-bit: 12 rows of a stride, or 8 panels
 // of k steps, stay below 2^30 bytes.
 static constexpr int64_t kMaxK = int64_t(1) << 20;
 static constexpr int64_t kMaxStride = int64_t(1) << 24;
@@ -337,5 +337,6 @@ int64_t encast::packedRowBytes(const AttentionShape &shape) {
 double encast::tileQueryFactor(const AttentionShape &shape) {
   constexpr double log2E = 1.4426950408889634;
   double factor = shape.scale * log2E;
-  return shape.arithmetic == Arithmetic::Bf16 ? 128 * factor : factor;
+  return shape.arithmetic == Arithmetic::Bf16 ? kBf16ScoreUnit * factor
+                                              : factor;
 }

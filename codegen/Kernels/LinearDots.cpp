@@ -50,36 +50,24 @@ bool LinearDots::generate(std::vector<uint8_t> &code, std::string &error) {
 }
 
 void LinearDots::emitArguments() {
-  const std::pair<Local, size_t> copies[] = {
-      {A, offsetof(LinearArgs, a)},
-      {Rows, offsetof(LinearArgs, rows)},
-      {CPanelBytes, offsetof(LinearArgs, cPanelBytes)},
-      {Ahead, offsetof(LinearArgs, ahead)},
-      {PairsLeft, offsetof(LinearArgs, panels)},
-      {PairB, offsetof(LinearArgs, b)},
-      {PairC, offsetof(LinearArgs, c)},
-      {PairBias, offsetof(LinearArgs, bias)},
-      {PairResidual, offsetof(LinearArgs, residual)}};
-  for (auto [place, offset] : copies) {
-    mov(temp, ptr[args + offset]);
-    mov(local(place), temp);
-  }
+  copyArguments(args, temp,
+                {{A, offsetof(LinearArgs, a)},
+                 {Rows, offsetof(LinearArgs, rows)},
+                 {CPanelBytes, offsetof(LinearArgs, cPanelBytes)},
+                 {Ahead, offsetof(LinearArgs, ahead)},
+                 {PairsLeft, offsetof(LinearArgs, panels)},
+                 {PairB, offsetof(LinearArgs, b)},
+                 {PairC, offsetof(LinearArgs, c)},
+                 {PairBias, offsetof(LinearArgs, bias)},
+                 {PairResidual, offsetof(LinearArgs, residual)}});
   shr(local(PairsLeft), 1);
   // Each tile of rows fetches an equal share of a step of the next pair.
-  mov(rax, local(Rows));
-  add(rax, kRows - 1);
-  xor_(edx, edx);
-  mov(ecx, kRows);
-  div(rcx);
-  mov(rcx, rax);
-  add(rax, int(kPanels * kHalfBytes) / kLineBytes - 1);
-  xor_(edx, edx);
-  div(rcx);
+  emitShareOfTile(local(Rows), kRows, int(kPanels * kHalfBytes) / kLineBytes);
   mov(prefetchLines, rax);
 }
 
 void LinearDots::emitPairs() {
-  Label nextPair, nextTile, tileDone, lastPair, hasNext;
+  Label nextPair, nextTile, lastPair, hasNext;
   L(nextPair);
   mov(prefetch, local(PairB));
   cmp(local(PairsLeft), 1);
@@ -101,15 +89,7 @@ void LinearDots::emitPairs() {
   mov(temp, rowsLeft);
   emitTileHeight(temp);
   sub(rowsLeft, temp);
-  for (int rows = kRows; rows > 0; --rows) {
-    Label otherRows;
-    cmp(temp, rows);
-    jne(otherRows);
-    call(tiles[rows]);
-    jmp(tileDone);
-    L(otherRows);
-  }
-  L(tileDone);
+  emitCases(temp, 1, kRows, [&](int rows) { call(tiles[rows]); });
   test(rowsLeft, rowsLeft);
   jnz(nextTile);
 
@@ -168,7 +148,7 @@ void LinearDots::emitEpilogue(int rows) {
         vaddps(sum(row, half), sum(row, half), vec(kTemps));
     }
   }
-  emitActivations(rows);
+  emitActivatedResults(rows);
   for (int row = 0; row < rows; ++row) {
     if (shape.gated)
       vmulps(sum(row, 0), sum(row, 0), sum(row, 1));
@@ -180,22 +160,12 @@ void LinearDots::emitEpilogue(int rows) {
 }
 
 /// Of the gates alone, if there are any.
-void LinearDots::emitActivations(int rows) {
-  const int temps = activationTemps(shape.activation);
-  if (temps == 0)
-    return;
-  const int atOnce = (registers() - kTemps) / temps;
-  std::vector<MathLane> lanes;
-  for (int i = 0; i < rows * results(); ++i) {
-    MathLane lane(result(i / results(), i % results()));
-    for (int t = 0; t < temps; ++t)
-      lane.temps[t] = vec(kTemps + int(lanes.size()) * temps + t);
-    lanes.push_back(lane);
-    if (int(lanes.size()) < atOnce && i + 1 < rows * results())
-      continue;
-    emitActivation(*this, shape.activation, lanes);
-    lanes.clear();
-  }
+void LinearDots::emitActivatedResults(int rows) {
+  std::vector<Vec> values;
+  for (int row = 0; row < rows; ++row)
+    for (int column = 0; column < results(); ++column)
+      values.push_back(result(row, column));
+  emitActivations(*this, shape.activation, values, kTemps);
 }
 
 void LinearDots::emitResultsOut(int rows) {

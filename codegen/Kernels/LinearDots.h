@@ -46,7 +46,7 @@ private:
   void emitTile(int rows);
   void emitSumsIn(int rows);
   void emitEpilogue(int rows);
-  void emitActivations(int rows);
+  void emitActivatedResults(int rows);
   void emitResultsOut(int rows);
 
   const LinearShape shape;

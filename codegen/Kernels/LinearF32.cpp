@@ -30,9 +30,6 @@ static constexpr int kPageBytes = 4096;
 static constexpr int64_t kMaxLengthBehind = 1024;
 static constexpr int kMinRowsToFetchBehind = 48;
 
-// Vectors whose activations are computed side by side.
-static constexpr int kLanesAtOnce = 4;
-
 // Chains of FMA that hide its latency, 4 cycles on two ports, and how many a
 // group of panels is widened to where a tile has less.
 static constexpr int kEnoughChains = 8;
@@ -151,31 +148,19 @@ bool LinearF32::generate(std::vector<uint8_t> &code, std::string &error) {
 
 void LinearF32::emitArguments() {
   const Reg64 args = rdi;
-  const std::pair<Local, size_t> copies[] = {
-      {A, offsetof(LinearArgs, a)},
-      {Rows, offsetof(LinearArgs, rows)},
-      {CPanelBytes, offsetof(LinearArgs, cPanelBytes)},
-      {Workspace, offsetof(LinearArgs, workspace)},
-      {PanelsLeft, offsetof(LinearArgs, panels)},
-      {ChunkB, offsetof(LinearArgs, b)},
-      {GroupC, offsetof(LinearArgs, c)},
-      {GroupBias, offsetof(LinearArgs, bias)},
-      {GroupResidual, offsetof(LinearArgs, residual)}};
-  for (auto [place, offset] : copies) {
-    mov(temp, ptr[args + offset]);
-    mov(local(place), temp);
-  }
+  copyArguments(args, temp,
+                {{A, offsetof(LinearArgs, a)},
+                 {Rows, offsetof(LinearArgs, rows)},
+                 {CPanelBytes, offsetof(LinearArgs, cPanelBytes)},
+                 {Workspace, offsetof(LinearArgs, workspace)},
+                 {PanelsLeft, offsetof(LinearArgs, panels)},
+                 {ChunkB, offsetof(LinearArgs, b)},
+                 {GroupC, offsetof(LinearArgs, c)},
+                 {GroupBias, offsetof(LinearArgs, bias)},
+                 {GroupResidual, offsetof(LinearArgs, residual)}});
   // The tiles of a chunk fetch equal shares of the next one. This is before
-  // rax, rcx and rdx, which div needs, get their meaning.
-  mov(rax, local(Rows));
-  add(rax, row.rowTile - 1);
-  xor_(edx, edx);
-  mov(ecx, row.rowTile);
-  div(rcx);
-  mov(rcx, rax);
-  add(rax, kUnrollFull / stepsPerLine() - 1);
-  xor_(edx, edx);
-  div(rcx);
+  // rax, rcx and rdx get their meaning.
+  emitShareOfTile(local(Rows), row.rowTile, kUnrollFull / stepsPerLine());
   mov(local(PrefetchLines), rax);
 
   mov(aRowBytes, shape.lda * int64_t(sizeof(float)));
@@ -183,7 +168,7 @@ void LinearF32::emitArguments() {
 }
 
 void LinearF32::emitGroups(int panels, int maxRows) {
-  Label nextGroup, nextChunk, nextTile, lastTile, tileDone, tooFewPanels;
+  Label nextGroup, nextChunk, nextTile, lastTile, tooFewPanels;
   L(nextGroup);
   cmp(local(PanelsLeft), panels);
   jb(tooFewPanels);
@@ -231,15 +216,7 @@ void LinearF32::emitGroups(int panels, int maxRows) {
   shr(temp, 1);
   L(fits);
   sub(rowsLeft, temp);
-  for (int rows = maxRows; rows > 0; --rows) {
-    Label otherRows;
-    cmp(temp, rows);
-    jne(otherRows);
-    call(tiles[{rows, panels}]);
-    jmp(tileDone);
-    L(otherRows);
-  }
-  L(tileDone);
+  emitCases(temp, 1, maxRows, [&](int rows) { call(tiles[{rows, panels}]); });
   test(rowsLeft, rowsLeft);
   jnz(lastTile);
 
@@ -487,7 +464,7 @@ void LinearF32::emitEpilogue(Tile tile) {
 
   if (shape.gated)
     emitGatePairs(tile);
-  emitActivations(tile);
+  emitActivatedSums(tile);
   if (shape.gated)
     for (int i = 0; i < accumulators(tile); i += 2)
       vmulps(vec(i), vec(i), vec(i + 1));
@@ -519,25 +496,14 @@ void LinearF32::emitGatePairs(Tile tile) {
 }
 
 /// Of the gates alone, if there are any.
-void LinearF32::emitActivations(Tile tile) {
-  const int temps = activationTemps(shape.activation);
-  if (temps == 0)
-    return;
+void LinearF32::emitActivatedSums(Tile tile) {
   const int count = accumulators(tile);
   const int step = shape.gated ? 2 : 1;
-  const int firstTemp = (count + step - 1) / step * step;
-  const int atOnce = std::min(kLanesAtOnce, (registers() - firstTemp) / temps);
-  std::vector<MathLane> lanes;
-  for (int i = 0; i < count; i += step) {
-    MathLane lane(vec(i));
-    for (int t = 0; t < temps; ++t)
-      lane.temps[t] = vec(firstTemp + int(lanes.size()) * temps + t);
-    lanes.push_back(lane);
-    if (int(lanes.size()) < atOnce && i + step < count)
-      continue;
-    emitActivation(*this, shape.activation, lanes);
-    lanes.clear();
-  }
+  std::vector<Vec> values;
+  for (int i = 0; i < count; i += step)
+    values.push_back(vec(i));
+  emitActivations(*this, shape.activation, values,
+                  (count + step - 1) / step * step);
 }
 
 /// Adds the residual at `temp` to the even accumulators.

@@ -124,7 +124,7 @@ private:
   void emitPrefetchOfResidual(Tile tile);
   void emitEpilogue(Tile tile);
   void emitGatePairs(Tile tile);
-  void emitActivations(Tile tile);
+  void emitActivatedSums(Tile tile);
   void emitGatedResidual(Tile tile);
   void emitSums(Tile tile, bool load);
   void emitGatedResults(Tile tile);

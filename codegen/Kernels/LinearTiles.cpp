@@ -174,20 +174,16 @@ bool LinearTiles::generate(std::vector<uint8_t> &code, std::string &error) {
 }
 
 void LinearTiles::emitArguments() {
-  const std::pair<Local, size_t> copies[] = {
-      {Rows, offsetof(LinearArgs, rows)},
-      {GroupA, offsetof(LinearArgs, a)},
-      {GroupC, offsetof(LinearArgs, c)},
-      {GroupResidual, offsetof(LinearArgs, residual)},
-      {B, offsetof(LinearArgs, b)},
-      {Bias, offsetof(LinearArgs, bias)},
-      {Panels, offsetof(LinearArgs, panels)},
-      {Ahead, offsetof(LinearArgs, ahead)},
-      {CPanelBytes, offsetof(LinearArgs, cPanelBytes)}};
-  for (auto [place, offset] : copies) {
-    mov(temp, ptr[args + offset]);
-    mov(local(place), temp);
-  }
+  copyArguments(args, temp,
+                {{Rows, offsetof(LinearArgs, rows)},
+                 {GroupA, offsetof(LinearArgs, a)},
+                 {GroupC, offsetof(LinearArgs, c)},
+                 {GroupResidual, offsetof(LinearArgs, residual)},
+                 {B, offsetof(LinearArgs, b)},
+                 {Bias, offsetof(LinearArgs, bias)},
+                 {Panels, offsetof(LinearArgs, panels)},
+                 {Ahead, offsetof(LinearArgs, ahead)},
+                 {CPanelBytes, offsetof(LinearArgs, cPanelBytes)}});
   mov(finished, ptr[args + offsetof(LinearArgs, workspace)]);
   add(finished, kFinishedOffset);
   // No block came before the first one: what its first step stores is lost.

@@ -166,6 +166,42 @@ void VectorAssembler::leave() {
   ret();
 }
 
+void VectorAssembler::copyArguments(
+    const Reg64 &args, const Reg64 &temp,
+    std::initializer_list<std::pair<int, size_t>> localsAndOffsets) {
+  for (auto [place, offset] : localsAndOffsets) {
+    mov(temp, ptr[args + offset]);
+    mov(local(place), temp);
+  }
+}
+
+void VectorAssembler::emitCases(const Reg64 &reg, int first, int last,
+                                const std::function<void(int)> &body) {
+  Label done;
+  for (int value = last; value >= first; --value) {
+    Label otherwise;
+    cmp(reg, value);
+    jne(otherwise);
+    body(value);
+    jmp(done);
+    L(otherwise);
+  }
+  L(done);
+}
+
+void VectorAssembler::emitShareOfTile(const Address &rows, int rowTile,
+                                      int lines) {
+  mov(rax, rows);
+  add(rax, rowTile - 1);
+  xor_(edx, edx);
+  mov(ecx, rowTile);
+  div(rcx);
+  mov(rcx, rax);
+  add(rax, lines - 1);
+  xor_(edx, edx);
+  div(rcx);
+}
+
 void VectorAssembler::beginSubroutine(Label &label) {
   align(32);
   L(label);

@@ -13,11 +13,18 @@
 #include <xbyak/xbyak.h>
 
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace encast {
+
+/// A control of floating point (MXCSR): denormal numbers count as zero, no
+/// exceptions, to nearest even.
+constexpr uint32_t kFlushingControl = 0x9fc0;
 
 /// Assembles one kernel. Not thread safe; objects are independent.
 class VectorAssembler : public Xbyak::CodeGenerator {
@@ -77,6 +84,16 @@ protected:
   Xbyak::Address local(int index) {
     return qword[rsp + size_t(index + (inSubroutine ? 1 : 0)) * 8];
   }
+  /// Copies fields of the struct at `args` to locals.
+  void
+  copyArguments(const Xbyak::Reg64 &args, const Xbyak::Reg64 &temp,
+                std::initializer_list<std::pair<int, size_t>> localsAndOffsets);
+  /// Emits a case for each value of `reg` from `last` down to `first`.
+  void emitCases(const Xbyak::Reg64 &reg, int first, int last,
+                 const std::function<void(int value)> &body);
+  /// Sets rax to the share of `lines` that each tile of `rowTile` rows fetches,
+  /// rounded up; changes rcx and rdx. `rows` is in memory.
+  void emitShareOfTile(const Xbyak::Address &rows, int rowTile, int lines);
   /// Between these two, code is entered by call() and left by ret().
   void beginSubroutine(Xbyak::Label &label);
   void endSubroutine();

@@ -3,6 +3,7 @@
 #include "codegen/Kernels/VectorMath.h"
 #include "codegen/Kernels/Polynomials.h"
 
+#include <algorithm>
 #include <iterator>
 
 using namespace encast;
@@ -18,6 +19,9 @@ static constexpr double kLog2E = 1.4426950408889634;
 static constexpr double kSqrt2OverPi = 0.7978845608028654;
 
 using Lanes = std::vector<MathLane>;
+
+// Values whose activations are computed side by side.
+static constexpr int kLanesAtOnce = 4;
 
 // Each operation is emitted for all lanes before the next one: that is how
 // their latencies overlap. The source of a minimum or maximum that holds data
@@ -187,5 +191,26 @@ void encast::emitActivation(VectorAssembler &as, Activation activation,
       as.vfmadd132ps(x, t[0], as.constant(2.0f));
     }
     return;
+  }
+}
+
+void encast::emitActivations(VectorAssembler &as, Activation activation,
+                             const std::vector<VectorAssembler::Vec> &values,
+                             int firstTemp) {
+  const int temps = activationTemps(activation);
+  if (temps == 0)
+    return;
+  const int atOnce =
+      std::min(kLanesAtOnce, (as.registers() - firstTemp) / temps);
+  Lanes lanes;
+  for (size_t i = 0; i < values.size(); ++i) {
+    MathLane lane(values[i]);
+    for (int t = 0; t < temps; ++t)
+      lane.temps[t] = as.vec(firstTemp + int(lanes.size()) * temps + t);
+    lanes.push_back(lane);
+    if (int(lanes.size()) < atOnce && i + 1 < values.size())
+      continue;
+    emitActivation(as, activation, lanes);
+    lanes.clear();
   }
 }

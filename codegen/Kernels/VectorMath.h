@@ -37,6 +37,11 @@ int activationTemps(Activation activation);
 /// The activation of each value. A NaN stays NaN.
 void emitActivation(VectorAssembler &as, Activation activation,
                     const std::vector<MathLane> &lanes);
+/// The same of any number of values, a few at a time; `firstTemp` and the
+/// registers behind it are free to work in.
+void emitActivations(VectorAssembler &as, Activation activation,
+                     const std::vector<VectorAssembler::Vec> &values,
+                     int firstTemp);
 
 } // namespace encast
 

@@ -62,27 +62,31 @@ void probe_prepare(void) {
   }
 }
 
-#define FMA(reg, n) "vfmadd231ps %%" reg "14, %%" reg "15, %%" reg #n "\n\t"
-#define ALL_FMAS(reg)                                                          \
-  FMA(reg, 0)                                                                  \
-  FMA(reg, 1)                                                                  \
-  FMA(reg, 2)                                                                  \
-  FMA(reg, 3)                                                                  \
-  FMA(reg, 4)                                                                  \
-  FMA(reg, 5)                                                                  \
-  FMA(reg, 6)                                                                  \
-  FMA(reg, 7)                                                                  \
-  FMA(reg, 8)                                                                  \
-  FMA(reg, 9) FMA(reg, 10) FMA(reg, 11) FMA(reg, 12) FMA(reg, 13)
-#define VECTOR_LOOP(products, reg, data)                                       \
-  __asm__ volatile("vzeroall\n\tvmovups (%1), %%" reg                          \
-                   "14\n\tvmovups (%2), %%" reg                                \
-                   "15\n1:\n\t" products(reg) "dec %0\n\tjnz 1b\n\tvzeroupper" \
-                   : "+r"(left)                                                \
-                   : "r"(data[0]), "r"(data[1])                                \
-                   : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",   \
-                     "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
-                     "xmm12", "xmm13", "xmm14", "xmm15")
+#define PRODUCT(name, reg, n) name " %%" reg "14, %%" reg "15, %%" reg #n "\n\t"
+#define FOURTEEN(name, reg)                                                    \
+  PRODUCT(name, reg, 0)                                                        \
+  PRODUCT(name, reg, 1)                                                        \
+  PRODUCT(name, reg, 2)                                                        \
+  PRODUCT(name, reg, 3)                                                        \
+  PRODUCT(name, reg, 4)                                                        \
+  PRODUCT(name, reg, 5)                                                        \
+  PRODUCT(name, reg, 6)                                                        \
+  PRODUCT(name, reg, 7)                                                        \
+  PRODUCT(name, reg, 8)                                                        \
+  PRODUCT(name, reg, 9)                                                        \
+  PRODUCT(name, reg, 10)                                                       \
+  PRODUCT(name, reg, 11)                                                       \
+  PRODUCT(name, reg, 12)                                                       \
+  PRODUCT(name, reg, 13)
+#define VECTOR_LOOP(name, reg, data)                                           \
+  __asm__ volatile(                                                            \
+      "vzeroall\n\tvmovups (%1), %%" reg "14\n\tvmovups (%2), %%" reg          \
+      "15\n1:\n\t" FOURTEEN(name, reg) "dec %0\n\tjnz 1b\n\tvzeroupper"        \
+      : "+r"(left)                                                             \
+      : "r"(data[0]), "r"(data[1])                                             \
+      : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",        \
+        "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",    \
+        "xmm14", "xmm15")
 
 /* f32 operations in a nanosecond (an FMA is two), of the widest vectors. */
 static double fma(void) {
@@ -91,31 +95,18 @@ static double fma(void) {
   int wide = __builtin_cpu_supports("avx512f");
   double start = now();
   if (wide)
-    VECTOR_LOOP(ALL_FMAS, "zmm", operands_f32);
+    VECTOR_LOOP("vfmadd231ps", "zmm", operands_f32);
   else
-    VECTOR_LOOP(ALL_FMAS, "ymm", operands_f32);
+    VECTOR_LOOP("vfmadd231ps", "ymm", operands_f32);
   return (double)rounds * 14 * 2 * (wide ? 16 : 8) / (now() - start);
 }
-
-#define DOT(reg, n) "vdpbf16ps %%" reg "14, %%" reg "15, %%" reg #n "\n\t"
-#define ALL_DOTS(reg)                                                          \
-  DOT(reg, 0)                                                                  \
-  DOT(reg, 1)                                                                  \
-  DOT(reg, 2)                                                                  \
-  DOT(reg, 3)                                                                  \
-  DOT(reg, 4)                                                                  \
-  DOT(reg, 5)                                                                  \
-  DOT(reg, 6)                                                                  \
-  DOT(reg, 7)                                                                  \
-  DOT(reg, 8)                                                                  \
-  DOT(reg, 9) DOT(reg, 10) DOT(reg, 11) DOT(reg, 12) DOT(reg, 13)
 
 /* bf16 operations of dot products in a nanosecond. */
 static double dots(void) {
   const long rounds = 100000;
   long left = rounds;
   double start = now();
-  VECTOR_LOOP(ALL_DOTS, "zmm", operands_bf16);
+  VECTOR_LOOP("vdpbf16ps", "zmm", operands_bf16);
   return (double)rounds * 14 * 2 * 32 / (now() - start);
 }
 
